@@ -8,7 +8,9 @@ use pko_api::{
 };
 
 use super::simulated_cluster::{Crashed, Creation, NO_RESPONSE, Reconciliation, SimulatedCluster};
-use crate::{Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace};
+use crate::{
+    Plan, Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace,
+};
 
 /// Looks at the Stack, and holds what is done up against the laws.
 pub(super) fn stack(
@@ -25,6 +27,7 @@ pub(super) fn stack(
         return Ok(None);
     };
     each_request_is_made_once(&pass);
+    stack_writes_are_bounded(pass.write_requests, &pass.plan);
     no_requeue_is_at_once(&pass);
     deleting_stack_requests_no_up(&before, &pass);
     update_is_a_destroy_exactly_if_deleting(&before, &pass);
@@ -107,6 +110,7 @@ pub(super) fn update(
         return Ok(None);
     };
     each_request_is_made_once(&pass);
+    writes_are_bounded(UPDATE_BOUNDS, pass.write_requests, &pass.plan, |_| false);
     no_requeue_is_at_once(&pass);
     events_come_last(&pass, |effect| {
         matches!(
@@ -156,6 +160,7 @@ pub(super) fn workspace(
         return Ok(None);
     };
     each_request_is_made_once(&pass);
+    writes_are_bounded(WORKSPACE_BOUNDS, pass.write_requests, &pass.plan, |_| false);
     no_requeue_is_at_once(&pass);
     events_come_last(&pass, |effect| {
         matches!(effect, workspace::WorkspaceEffect::Emit(_))
@@ -184,13 +189,68 @@ fn each_request_is_made_once<Effect: std::fmt::Debug>(pass: &Reconciliation<Effe
     assert!(pass.requests.values().all(|times| *times == 1), "{pass:#?}");
 }
 
-/// A pass without a write and without an effect leaves the cluster unchanged, however much it reads.
+/// The most that one pass asks its driver to change.
+#[derive(Clone, Copy, Debug)]
+struct WriteBounds {
+    /// Write requests.
+    requests: usize,
+    /// Effects of the plan, without those that it may have once per object.
+    effects: usize,
+}
+
+/// Requests: outputs, Workspace, Update. Effects: the status, the Workspace or the finalizer, the history
+/// of Updates, an event on the result, one on the outputs and one on what comes next.
+const STACK_BOUNDS: WriteBounds = WriteBounds {
+    requests: 3,
+    effects: 6,
+};
+/// Requests: admission, agent, run, outputs. Effects: the status, the admission and the acknowledgement
+/// or an event.
+const UPDATE_BOUNDS: WriteBounds = WriteBounds {
+    requests: 4,
+    effects: 3,
+};
+/// Requests: runtime, setup. Effects: the runtime or an event, and the status.
+const WORKSPACE_BOUNDS: WriteBounds = WriteBounds {
+    requests: 2,
+    effects: 2,
+};
+
+/// A Stack's pass also has one effect for each Update that it releases and each prerequisite that it
+/// requests.
+pub(crate) fn stack_writes_are_bounded(requests: usize, plan: &Plan<stack::StackEffect>) {
+    use stack::StackEffect::{ReleaseUpdate, RequestPrerequisite};
+
+    writes_are_bounded(STACK_BOUNDS, requests, plan, |effect| {
+        matches!(effect, ReleaseUpdate(_) | RequestPrerequisite { .. })
+    });
+}
+
+fn writes_are_bounded<Effect: std::fmt::Debug + PartialEq>(
+    bounds: WriteBounds,
+    requests: usize,
+    plan: &Plan<Effect>,
+    is_per_object: fn(&Effect) -> bool,
+) {
+    assert!(requests <= bounds.requests, "{requests} writes: {plan:#?}");
+    let effects = &plan.effects;
+    let count = effects
+        .iter()
+        .filter(|effect| !is_per_object(effect))
+        .count();
+    assert!(count <= bounds.effects, "{count} effects: {plan:#?}");
+    for (index, effect) in effects.iter().enumerate() {
+        assert!(!effects[..index].contains(effect), "twice: {plan:#?}");
+    }
+}
+
+/// A pass that writes nothing leaves the cluster unchanged, however much it reads.
 pub(super) fn reads_change_nothing<Effect>(
     before: &SimulatedCluster,
     after: &SimulatedCluster,
     pass: &Reconciliation<Effect>,
 ) {
-    if pass.write_count() == 0 {
+    if pass.only_reads() {
         assert_eq!(before, after, "after {}", pass.plan.rule);
     }
 }
@@ -354,4 +414,54 @@ fn is(workspace: &Workspace, kind: ConditionType) -> bool {
         .status
         .as_ref()
         .is_some_and(|status| is_true(&status.conditions, kind))
+}
+
+mod planted_violations {
+    use super::*;
+
+    fn plan(effects: Vec<stack::StackEffect>) -> Plan<stack::StackEffect> {
+        Plan {
+            rule: "planted",
+            effects,
+            requeue: Requeue::Settled,
+        }
+    }
+
+    fn deletions(count: usize) -> Vec<stack::StackEffect> {
+        let names = (0..count).map(|number| format!("demo-{number}"));
+        names.map(stack::StackEffect::DeleteUpdate).collect()
+    }
+
+    #[test]
+    fn writes_at_their_bounds_are_accepted() {
+        let mut effects = deletions(STACK_BOUNDS.effects);
+        effects.extend(["a", "b"].map(|name| stack::StackEffect::ReleaseUpdate(name.to_owned())));
+        stack_writes_are_bounded(STACK_BOUNDS.requests, &plan(effects));
+    }
+
+    #[test]
+    #[should_panic(expected = "4 writes")]
+    fn one_write_request_too_many_is_found() {
+        stack_writes_are_bounded(STACK_BOUNDS.requests + 1, &plan(Vec::new()));
+    }
+
+    #[test]
+    #[should_panic(expected = "7 effects")]
+    fn one_effect_too_many_is_found() {
+        stack_writes_are_bounded(0, &plan(deletions(STACK_BOUNDS.effects + 1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "twice")]
+    fn repeated_effect_is_found() {
+        let release = stack::StackEffect::ReleaseUpdate("demo-1".to_owned());
+        stack_writes_are_bounded(0, &plan(vec![release.clone(), release]));
+    }
+
+    #[test]
+    #[should_panic(expected = "a read has an effect")]
+    fn read_with_an_effect_is_found() {
+        let mut cluster = SimulatedCluster::new(&serde_json::json!({ "stack": "dev" }));
+        cluster.read(SimulatedCluster::replace_pod);
+    }
 }

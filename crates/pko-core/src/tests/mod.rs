@@ -9,3 +9,5 @@ mod simulated_namespace;
 mod single_run;
 mod stack_lifecycle;
 mod stuck_states;
+
+pub(crate) use invariants::stack_writes_are_bounded;

@@ -43,13 +43,13 @@ pub(super) struct Reconciliation<Effect> {
     /// The Update that was created, and the one that the status named before.
     pub(super) created: Option<(Update, Option<String>)>,
     /// How many of the requests were writes.
-    pub(super) write_steps: usize,
+    pub(super) write_requests: usize,
 }
 
 impl<Effect> Reconciliation<Effect> {
-    /// Everything that the pass asks its driver to change: write requests and effects.
-    pub(super) fn write_count(&self) -> usize {
-        self.write_steps + self.plan.effects.len()
+    /// Whether the pass asks its driver to change nothing.
+    pub(super) fn only_reads(&self) -> bool {
+        self.write_requests == 0 && self.plan.effects.is_empty()
     }
 }
 
@@ -371,24 +371,24 @@ impl SimulatedCluster {
         let mut observed = stack::ObservedStack::new(object);
         observed.unreleased = self.unreleased();
         let mut requests = BTreeMap::new();
-        let mut write_steps = 0;
+        let mut write_requests = 0;
         let mut created = None;
         loop {
             match observed.decide(self.now) {
                 Step::Read(read) => {
                     *requests.entry(stack_read(&read)).or_default() += 1;
-                    observed.observe(self.read_for_stack(read));
+                    observed.observe(self.read(|cluster| cluster.read_for_stack(read)));
                 }
                 Step::Write(write) => {
                     *requests.entry(stack_write(&write)).or_default() += 1;
-                    write_steps += 1;
+                    write_requests += 1;
                     if let stack::StackWrite::CreateUpdate(update, status) = &write {
                         let named = status.current_update.clone();
                         let named = named.and_then(|current| current.name);
                         created = Some((update.as_ref().clone(), named));
                     }
                     let Ok(response) = self.write_for_stack(write)? else {
-                        let pass = self.keep_unsaved(&observed, requests, write_steps)?;
+                        let pass = self.keep_unsaved(&observed, requests, write_requests)?;
                         return Ok(Some(pass));
                     };
                     observed.observe(response);
@@ -401,7 +401,7 @@ impl SimulatedCluster {
                         plan,
                         requests,
                         created,
-                        write_steps,
+                        write_requests,
                     }));
                 }
             }
@@ -431,7 +431,7 @@ impl SimulatedCluster {
         &mut self,
         observed: &stack::ObservedStack,
         requests: BTreeMap<&'static str, usize>,
-        write_steps: usize,
+        write_requests: usize,
     ) -> Result<Reconciliation<stack::StackEffect>, Crashed> {
         let effects = observed.unsaved(self.now);
         for effect in &effects {
@@ -446,12 +446,22 @@ impl SimulatedCluster {
             plan,
             requests,
             created: None,
-            write_steps,
+            write_requests,
         })
     }
 
-    /// Has `&self`: a read changes nothing.
-    fn read_for_stack(&self, read: stack::StackRead) -> stack::StackResponse {
+    /// Carries out a read, which has no effect on anything in the cluster.
+    pub(super) fn read<Response>(&mut self, read: impl FnOnce(&mut Self) -> Response) -> Response {
+        // Only grows, so the copies need none of it.
+        let journal = std::mem::take(&mut self.journal);
+        let before = self.clone();
+        let response = read(self);
+        assert_eq!(*self, before, "a read has an effect");
+        self.journal = journal;
+        response
+    }
+
+    fn read_for_stack(&mut self, read: stack::StackRead) -> stack::StackResponse {
         match read {
             stack::StackRead::CurrentUpdate(name) => {
                 let cached = self.faults.old_updates.get(&name);
@@ -620,16 +630,16 @@ impl SimulatedCluster {
         };
         let mut observed = update::ObservedUpdate::new(object.clone(), Timestamp::UNIX_EPOCH);
         let mut requests = BTreeMap::new();
-        let mut write_steps = 0;
+        let mut write_requests = 0;
         loop {
             match observed.decide(self.now) {
                 Step::Read(read) => {
                     *requests.entry(update_read(&read)).or_default() += 1;
-                    observed.observe(self.read_for_update(&object, &read));
+                    observed.observe(self.read(|cluster| cluster.read_for_update(&object, &read)));
                 }
                 Step::Write(write) => {
                     *requests.entry(update_write(&write)).or_default() += 1;
-                    write_steps += 1;
+                    write_requests += 1;
                     observed.observe(self.write_for_update(&object, write)?);
                 }
                 Step::Finish(plan) => {
@@ -640,16 +650,15 @@ impl SimulatedCluster {
                         plan,
                         requests,
                         created: None,
-                        write_steps,
+                        write_requests,
                     }));
                 }
             }
         }
     }
 
-    /// Has `&self`: a read changes nothing.
     fn read_for_update(
-        &self,
+        &mut self,
         object: &Update,
         read: &update::UpdateRead,
     ) -> update::UpdateResponse {
@@ -876,16 +885,19 @@ impl SimulatedCluster {
         };
         let mut observed = workspace::ObservedWorkspace::new(object);
         let mut requests = BTreeMap::new();
-        let mut write_steps = 0;
+        let mut write_requests = 0;
         loop {
             match observed.decide(self.now) {
                 Step::Read(read) => {
                     *requests.entry(workspace_read(&read)).or_default() += 1;
-                    observed.observe(self.read_for_workspace(&observed.workspace, &read));
+                    let workspace = observed.workspace.clone();
+                    let response =
+                        self.read(|cluster| cluster.read_for_workspace(&workspace, &read));
+                    observed.observe(response);
                 }
                 Step::Write(write) => {
                     *requests.entry(workspace_write(&write)).or_default() += 1;
-                    write_steps += 1;
+                    write_requests += 1;
                     observed.observe(self.write_for_workspace(&write));
                 }
                 Step::Finish(plan) => {
@@ -896,16 +908,15 @@ impl SimulatedCluster {
                         plan,
                         requests,
                         created: None,
-                        write_steps,
+                        write_requests,
                     }));
                 }
             }
         }
     }
 
-    /// Has `&self`: a read changes nothing.
     fn read_for_workspace(
-        &self,
+        &mut self,
         object: &Workspace,
         read: &workspace::WorkspaceRead,
     ) -> workspace::WorkspaceResponse {
@@ -962,6 +973,19 @@ impl SimulatedCluster {
         status.is_some_and(|status| is_true(&status.conditions, kind))
     }
 }
+
+/// The names of the reads, for each kind of object.
+pub(super) const STACK_READS: [&str; 7] = [
+    "update",
+    "outputs",
+    "source",
+    "config maps",
+    "secrets",
+    "prerequisites",
+    "existing workspace",
+];
+pub(super) const UPDATE_READS: [&str; 2] = ["awaited", "workspace"];
+pub(super) const WORKSPACE_READS: [&str; 2] = ["awaited", "version"];
 
 fn stack_read(read: &stack::StackRead) -> &'static str {
     match read {

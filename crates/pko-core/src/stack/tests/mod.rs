@@ -32,6 +32,7 @@ use super::*;
 use crate::{
     Plan,
     condition_set::{find, is_true},
+    tests::stack_writes_are_bounded,
 };
 use pko_api::names::conditions::ConditionType::{Ready, Reconciling, Stalled};
 
@@ -268,7 +269,12 @@ impl StackFixture {
         let mut requests = Vec::new();
         loop {
             match observed.decide(now()) {
-                StackStep::Finish(plan) => return StackOutcome { requests, plan },
+                StackStep::Finish(plan) => {
+                    let is_write = |request: &&StackStep| matches!(request, StackStep::Write(_));
+                    let writes = requests.iter().filter(is_write).count();
+                    stack_writes_are_bounded(writes, &plan);
+                    return StackOutcome { requests, plan };
+                }
                 request => {
                     observed.observe(self.answer(&request));
                     requests.push(request);

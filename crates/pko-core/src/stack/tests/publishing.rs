@@ -128,3 +128,37 @@ fn updates_are_counted_whenever_another_one_has_ended() {
     let lines = unlimited.decide().lines();
     assert!(!lines.contains(&"prune".to_owned()), "{lines:?}");
 }
+
+/// The most that one pass may have as effects: see `STACK_BOUNDS`.
+#[test]
+fn fullest_pass_has_all_effects_in_order() {
+    let mut fixture = wants_outputs()
+        .spec(json!({ "workspaceReclaimPolicy": "Delete", "successfulUpdatesHistoryLimit": 1 }))
+        .current(ended(
+            "up",
+            false,
+            json!({ "outputs": "demo-2-stack-outputs" }),
+        ));
+    fixture.outputs = Some(StackOutputs::new());
+    fixture.published = Err("spec.outputsTo[0]: forbidden".to_owned());
+    let kinds: Vec<String> = fixture
+        .decide()
+        .lines()
+        .iter()
+        .map(|line| line.split(':').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "in-sync",
+            "delete workspace",
+            "status Ready",
+            "release demo-2",
+            "prune",
+            "event StackCreated",
+            "event! StackOutputRetrievalFailure",
+            "event WorkspaceDeleted",
+            "settled",
+        ]
+    );
+}
