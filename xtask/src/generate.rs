@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_api::{admission, crd, schema::CoreTypes};
+use pko_api::{admission, crd, requester_policy, schema::CoreTypes};
 use pko_testkit::ControlPlane;
 use serde_json::Value;
 use similar::TextDiff;
@@ -28,6 +28,7 @@ const SHOWN_LINES: usize = 60;
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
 const CRDS: &str = "deploy/crds";
 const POLICY: &str = "deploy/policies/stacks.yaml";
+const REQUESTER_POLICY: &str = "deploy/policies/requesters.yaml";
 const MERGE_KEYS: &str = "crates/pko-core/src/merge/schemas.rs";
 
 #[derive(clap::Args)]
@@ -97,9 +98,12 @@ fn files_from_core_types() -> anyhow::Result<Vec<GeneratedFile>> {
         text: merge_keys::rust_table(&types.version, &types.schemas)?,
     };
     let crds = crd::all();
-    let others = rbac::files()
-        .into_iter()
-        .chain([merge_keys, policy_file()?, install::file()?]);
+    let others = rbac::files().into_iter().chain([
+        merge_keys,
+        policy_file()?,
+        requester_policy_file()?,
+        install::file()?,
+    ]);
     crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 
@@ -131,6 +135,20 @@ fn policy_file() -> anyhow::Result<GeneratedFile> {
     );
     Ok(GeneratedFile {
         path: POLICY.into(),
+        text,
+    })
+}
+
+fn requester_policy_file() -> anyhow::Result<GeneratedFile> {
+    let policy = serde_saphyr::to_string(&requester_policy::policy())?;
+    let binding = serde_saphyr::to_string(&requester_policy::binding())?;
+    let text = format!(
+        "# Made by `cargo xtask generate` from crates/pko-api/src/requester_policy.rs: denies Stacks and Workspaces\n\
+         # whose requester may not run their pod. Optional: kubectl apply -f deploy/policies/requesters.yaml\n\
+         {policy}---\n{binding}"
+    );
+    Ok(GeneratedFile {
+        path: REQUESTER_POLICY.into(),
         text,
     })
 }

@@ -18,6 +18,7 @@ mod object;
 mod properties;
 pub mod pulumi;
 pub mod rbac;
+pub mod requester_policy;
 pub mod schema;
 #[cfg(test)]
 mod strategies;

@@ -10,6 +10,7 @@ mod crds;
 mod documented;
 mod plane;
 mod refusals;
+mod requesters;
 mod round_trip;
 mod upstream_cluster;
 mod warnings;

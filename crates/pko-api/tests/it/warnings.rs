@@ -42,7 +42,7 @@ fn stack(fields: &Value) -> Value {
 }
 
 fn committed() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/policies")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/policies/stacks.yaml")
 }
 
 /// A control plane on which the policy is at work.
@@ -53,7 +53,7 @@ async fn warning_plane() -> ControlPlane {
         .await
         .unwrap();
     plane.install_crds(&pko_api::crd::all()).await.unwrap();
-    let file = committed().join("stacks.yaml");
+    let file = committed();
     let (applied, said) = kubectl(&plane, &["apply", "-f", file.to_str().unwrap()]);
     assert!(applied, "{said}");
     plane

@@ -11,13 +11,14 @@ mod syntax;
 mod tests;
 mod variables;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
 use pko_api::GoDuration;
 use pko_core::{
     leadership::{InvalidTiming, LeaseTiming},
     run_queue::Limits,
+    workspace::pod::PodRestrictions,
 };
 
 pub(crate) use listen::ListenAddress;
@@ -101,6 +102,19 @@ pub(crate) struct Arguments {
     /// How to reach the agents of pods
     #[arg(long, value_enum, default_value_t = WorkspaceAddress::Ip)]
     pub(crate) workspace_address: WorkspaceAddress,
+
+    /// Service account of workspace pods that name none; empty for the namespace's `default`
+    #[arg(long, default_value = "", hide_default_value = true)]
+    default_service_account: String,
+
+    /// Comma-separated list of the service accounts that workspace pods may use; empty for all
+    #[arg(long, default_value = "", hide_default_value = true)]
+    allowed_service_accounts: String,
+
+    /// Reject workspace pods beyond the Pod Security level `baseline`: privileged, host paths, host
+    /// namespaces, added capabilities
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
+    restrict_pod_templates: bool,
 
     /// Scale an idle workspace to zero after this long; 0 disables it
     #[arg(long, default_value = "0")]
@@ -281,14 +295,16 @@ impl Arguments {
 
     /// Sorted and without duplicates; empty for all.
     pub(crate) fn watched_namespaces(&self) -> Vec<String> {
-        let names = self.namespaces.split(',').map(str::trim);
-        let mut names: Vec<String> = names
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect();
-        names.sort();
-        names.dedup();
-        names
+        name_list(&self.namespaces)
+    }
+
+    pub(crate) fn pod_restrictions(&self) -> PodRestrictions {
+        let default = self.default_service_account.trim();
+        PodRestrictions {
+            default_service_account: Some(default.to_owned()).filter(|name| !name.is_empty()),
+            allowed_service_accounts: name_list(&self.allowed_service_accounts),
+            enforces_baseline: self.restrict_pod_templates,
+        }
     }
 
     /// Concurrent reconciles of each kind.
@@ -346,6 +362,13 @@ impl Arguments {
         };
         self.zap_encoder.unwrap_or(default)
     }
+}
+
+/// The names of a comma-separated list, sorted and without duplicates.
+fn name_list(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
+    names.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 fn unless_zero(duration: &GoDuration) -> Option<Duration> {

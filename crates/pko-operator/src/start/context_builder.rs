@@ -139,6 +139,7 @@ fn pods(
             agent_image_pull_policy: images.agent_image_pull_policy.to_owned(),
             max_untar_size: images.max_untar_size.clone(),
             manager_public_key: tokens.manager.public_key(),
+            restrictions: arguments.pod_restrictions(),
         },
         by_name: arguments.workspace_address == WorkspaceAddress::Name,
         address_override: arguments.workspace_localhost().map(str::to_owned),

@@ -13,6 +13,7 @@ mod finish;
 mod plan;
 mod problem;
 mod profile;
+mod restrictions;
 #[cfg(test)]
 mod scenarios;
 mod source;
@@ -33,6 +34,7 @@ pub use plan::{
     WorkspaceDemand, has_orphaned_run, is_outdated, plan,
 };
 pub use problem::problem;
+pub use restrictions::PodRestrictions;
 pub use source::{git_credentials, revision_hash};
 
 use super::owner_reference;
@@ -61,6 +63,8 @@ pub struct AgentSettings {
     pub max_untar_size: Option<String>,
     /// By which the agent knows its manager, in PEM.
     pub manager_public_key: String,
+    /// What pods may be.
+    pub restrictions: PodRestrictions,
 }
 
 /// The name of the Service and of the StatefulSet.
@@ -128,6 +132,7 @@ pub fn stateful_set(workspace: &Workspace, settings: &AgentSettings) -> Result<V
     check::spec(workspace)?;
     let template = pod_template(workspace, settings)?;
     check::template(workspace, &template)?;
+    settings.restrictions.check(&template)?;
     Ok(json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -149,7 +154,7 @@ fn pod_template(workspace: &Workspace, settings: &AgentSettings) -> Result<Value
             "annotations": {pko_api::names::annotations::REVISION_HASH: revision_hash(workspace)},
         },
         "spec": {
-            "serviceAccountName": service_account(workspace),
+            "serviceAccountName": settings.restrictions.service_account(given_service_account(workspace)),
             "terminationGracePeriodSeconds": TERMINATION_SECONDS,
             "securityContext": profile::pod(workspace),
             "initContainers": containers::init(workspace, settings),
@@ -214,11 +219,15 @@ fn put(object: &mut Value, field: &str, value: impl Into<Value>) {
 
 /// The service account of the pod: the user's template has the last word.
 pub(super) fn service_account(workspace: &Workspace) -> &str {
+    given_service_account(workspace).unwrap_or("default")
+}
+
+fn given_service_account(workspace: &Workspace) -> Option<&str> {
     let template = workspace.spec.pod_template.as_ref();
     let template = template.and_then(|template| template.spec.as_ref());
     let template = template.and_then(|pod| pod.get("serviceAccountName")?.as_str());
     let given = template.or(workspace.spec.service_account_name.as_deref());
-    given.filter(|name| !name.is_empty()).unwrap_or("default")
+    given.filter(|name| !name.is_empty())
 }
 
 fn name(workspace: &Workspace) -> &str {

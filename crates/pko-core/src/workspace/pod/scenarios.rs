@@ -16,6 +16,7 @@ fn set(spec: impl Into<Value>) -> Result<Value, Invalid> {
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         max_untar_size: None,
         manager_public_key: "PUBLIC".to_owned(),
+        restrictions: PodRestrictions::default(),
     };
     stateful_set(&workspace, &settings)
 }

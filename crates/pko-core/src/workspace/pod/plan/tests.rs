@@ -19,6 +19,7 @@ fn settings(image: &str) -> AgentSettings {
         agent_image_pull_policy: "IfNotPresent".to_owned(),
         max_untar_size: None,
         manager_public_key: "PUBLIC".to_owned(),
+        restrictions: PodRestrictions::default(),
     }
 }
 

@@ -1,0 +1,104 @@
+//! A ValidatingAdmissionPolicy that denies Stacks and Workspaces whose requester could not run their pod.
+//! Does no I/O.
+//!
+//! Without it, a right to create Stacks is a right to run any pod as any service account of the namespace,
+//! because the manager creates the pod. It is not part of the installation: upstream has no such check.
+//! `deploy/policies/requesters.yaml` is generated from this file.
+
+use serde_json::{Value, json};
+
+/// The name of the policy and of its binding.
+pub const NAME: &str = "pulumi-kubernetes-operator-requesters";
+
+const API: &str = "admissionregistration.k8s.io/v1";
+/// The manager creates Workspaces for Stacks that were checked.
+const IS_NOT_MANAGER: &str = "request.userInfo.username != \
+     'system:serviceaccount:pulumi-kubernetes-operator:controller-manager'";
+/// A label or a finalizer starts no other pod.
+const CHANGES_SPEC: &str =
+    "request.operation == 'CREATE' || object.?spec.orValue({}) != oldObject.?spec.orValue({})";
+
+/// The service accounts in a spec. Those of a Stack's template become those of its Workspace.
+const ACCOUNTS: &str = "[object.?spec.?serviceAccountName.orValue(''), \
+     object.?spec.?podTemplate.?spec.?serviceAccountName.orValue(''), \
+     object.?spec.?podTemplate.?spec.?serviceAccount.orValue(''), \
+     object.?spec.?workspaceTemplate.?spec.?serviceAccountName.orValue(''), \
+     object.?spec.?workspaceTemplate.?spec.?podTemplate.?spec.?serviceAccountName.orValue(''), \
+     object.?spec.?workspaceTemplate.?spec.?podTemplate.?spec.?serviceAccount.orValue('')]\
+     .filter(a, a != '' && a != 'default')";
+/// Not for messages: an API server evaluates those without `authorizer`.
+///
+/// Kubernetes has no verb for running a pod as a service account. Its role `edit` has `impersonate`;
+/// `use` is for those who should get nothing else.
+const DENIED: &str = "variables.accounts.filter(a, \
+     !authorizer.group('').resource('serviceaccounts').namespace(object.metadata.namespace).name(a)\
+     .check('impersonate').allowed() && \
+     !authorizer.group('').resource('serviceaccounts').namespace(object.metadata.namespace).name(a)\
+     .check('use').allowed())";
+const MAY_CREATE_PODS: &str = "authorizer.group('').resource('pods')\
+     .namespace(object.metadata.namespace).check('create').allowed()";
+
+/// The policy. An API server on which it fails rejects the object.
+#[must_use]
+pub fn policy() -> Value {
+    let rule = |group: &str, version: &str, resource: &str| {
+        json!({
+            "apiGroups": [group],
+            "apiVersions": [version],
+            "resources": [resource],
+            "operations": ["CREATE", "UPDATE"],
+            "scope": "*",
+        })
+    };
+    json!({
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": metadata(),
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [
+                rule("pulumi.com", "v1", "stacks"),
+                rule("auto.pulumi.com", "v1alpha1", "workspaces"),
+            ] },
+            "matchConditions": [
+                { "name": "is-not-manager", "expression": IS_NOT_MANAGER },
+                { "name": "changes-spec", "expression": CHANGES_SPEC },
+            ],
+            "variables": [
+                { "name": "accounts", "expression": ACCOUNTS },
+                { "name": "denied", "expression": DENIED },
+            ],
+            "validations": [
+                {
+                    "expression": MAY_CREATE_PODS,
+                    "messageExpression":
+                        "'its workspace is a pod, and you may not create pods in namespace ' + \
+                         object.metadata.namespace + '; ask for that right'",
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": "size(variables.denied) == 0",
+                    "messageExpression":
+                        "'you may not run pods as service account ' + variables.accounts.join(' or ') + \
+                         '; ask for the verb use on it'",
+                    "reason": "Forbidden",
+                },
+            ],
+        },
+    })
+}
+
+/// Denies in the whole cluster.
+#[must_use]
+pub fn binding() -> Value {
+    json!({
+        "apiVersion": API,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata(),
+        "spec": { "policyName": NAME, "validationActions": ["Deny"] },
+    })
+}
+
+fn metadata() -> Value {
+    json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "pulumi-kubernetes-operator" } })
+}
