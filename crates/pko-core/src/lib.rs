@@ -6,6 +6,7 @@
 #![expect(missing_docs, reason = "only this workspace links the crate")]
 
 pub mod blocked;
+pub mod cached_metadata;
 pub mod condition_set;
 pub mod finalizers;
 mod hex;

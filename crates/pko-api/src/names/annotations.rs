@@ -32,3 +32,7 @@ pub const DESTROYS: &str = "auto.pulumi.com/destroys";
 /// On a workspace's StatefulSet and Service: what of the Workspace they were last applied for, so that the same is not
 /// applied again.
 pub const APPLIED: &str = "auto.pulumi.com/applied";
+
+/// In the metadata of a Program's artifact: which version of the operator made the archive and
+/// checked the Program.
+pub const MADE_BY: &str = "pulumi.com/made-by";

@@ -1,6 +1,6 @@
 //! A Program as the archive of a Pulumi project, the same bytes each time.
 
-use std::io::Write as _;
+use std::{io::Write as _, sync::Arc};
 
 use flate2::{Compression, GzBuilder};
 use pko_api::Program;
@@ -18,7 +18,7 @@ const MODE: u32 = 0o775;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     /// A compressed tar file.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     /// Its digest, such as `sha256:…`.
     pub digest: String,
 }
@@ -58,7 +58,10 @@ pub fn archive_of(document: &str) -> Result<Archive, ArchiveError> {
     gzip.write_all(&tar.into_inner()?)?;
     let bytes = gzip.finish()?;
     let digest = sha256(&bytes);
-    Ok(Archive { bytes, digest })
+    Ok(Archive {
+        bytes: bytes.into(),
+        digest,
+    })
 }
 
 /// The project file. It is JSON, which is YAML: there every text has quotes, so that no reader takes
@@ -97,7 +100,7 @@ mod tests {
     }
 
     fn unpacked(archive: &Archive) -> Vec<(String, u32, String)> {
-        let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive.bytes.as_slice()));
+        let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(archive.bytes.as_ref()));
         let entries = tar.entries().unwrap().map(|entry| {
             let mut entry = entry.unwrap();
             let mut text = String::new();

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pko_api::{
     Program, Undecodable,
-    auto::v1alpha1::FluxArtifact,
     names::{
+        annotations,
         conditions::{ConditionStatus, ConditionType},
         events::ProgramEvent,
         reasons::ProgramReason,
@@ -14,10 +14,10 @@ use pko_api::{
 };
 
 use super::{
-    ObservedProgram,
-    address::{self, program_at},
-    artifact::archive,
+    ObservedProgram, address,
+    artifact::Archive,
     check::{self, check},
+    publication::{Publication, maker},
 };
 use crate::{
     Event,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Whether a Program is right: a reason, and what there is to say.
-type Verdict = (ProgramReason, String);
+pub(super) type Verdict = (ProgramReason, String);
 
 /// Whether this operator has published the Program's current generation. Upstream's operator writes no conditions, and
 /// the digest that it left is of an archive that only it serves.
@@ -40,47 +40,38 @@ pub fn is_published(program: &Program) -> bool {
         && ready.is_some_and(|ready| ready.observed_generation == generation)
 }
 
-/// The artifact that this operator serves for the generation of a Program that an artifact is of.
-#[must_use]
-pub fn served_artifact(program: &Program, fetched: &FluxArtifact) -> Option<FluxArtifact> {
-    let metadata = &program.metadata;
-    let (namespace, name, generation) = program_at(fetched.url.as_deref()?)?;
-    let is_current = metadata.namespace.as_deref() == Some(namespace)
-        && metadata.name.as_deref() == Some(name)
-        && metadata.generation == Some(generation);
-    let status = program.status.as_ref();
-    let artifact = status.and_then(|status| status.artifact.as_ref())?;
-    (is_current && is_published(program)).then(|| FluxArtifact {
-        url: Some(artifact.url.clone()),
-        digest: artifact.digest.clone(),
-        dir: fetched.dir.clone(),
-    })
-}
-
 /// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
-pub(super) fn published_status(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
+pub(super) fn published_status(
+    observed: &ObservedProgram,
+    made: &Publication,
+    now: Timestamp,
+) -> ProgramStatus {
     let program = &observed.program;
     let stored = program.status.as_ref();
-    let (artifact, verdict) = match artifact(observed, now) {
-        Ok(artifact) => (Some(artifact), verdict(observed)),
-        Err(error) => {
-            let text = format!(
-                "{error}: {}",
-                std::error::Error::source(&error).map_or_else(String::new, ToString::to_string)
-            );
-            (None, (ProgramReason::ArchiveFailed, text))
-        }
-    };
+    let archive = made.archive.as_ref().ok();
     ProgramStatus {
         observed_generation: Some(program.metadata.generation.unwrap_or_default()),
-        artifact,
+        artifact: archive.map(|archive| artifact(observed, archive, now)),
         conditions: conditions(
             stored.map_or(&[], |status| &status.conditions),
             program.metadata.generation,
-            &verdict,
+            &made.verdict,
             now,
         ),
     }
+}
+
+/// The status of a Program whose archive is known: only its address may be another one.
+pub(super) fn moved_status(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
+    let mut status = observed.program.status.clone().unwrap_or_default();
+    if let Some(artifact) = &mut status.artifact {
+        let (path, url) = addresses(observed);
+        if (&artifact.path, &artifact.url) != (&path, &url) {
+            artifact.last_update_time = Time(now);
+            (artifact.path, artifact.url) = (path, url);
+        }
+    }
+    status
 }
 
 /// The status of a Program that does not decode; the archive is that of the last one that did.
@@ -114,14 +105,13 @@ pub(super) fn event(
     })
 }
 
-fn verdict(observed: &ObservedProgram) -> Verdict {
-    let name = observed
-        .program
-        .metadata
-        .name
-        .as_deref()
-        .unwrap_or_default();
-    let found = check(name, &observed.program.program);
+/// What is wrong with a Program, if anything.
+pub(super) fn verdict(program: &Program, archive: &Result<Archive, String>) -> Verdict {
+    if let Err(error) = archive {
+        return (ProgramReason::ArchiveFailed, error.clone());
+    }
+    let name = program.metadata.name.as_deref().unwrap_or_default();
+    let found = check(name, &program.program);
     if found.problems.is_empty() {
         (ProgramReason::Published, check::summary(&found.remarks))
     } else {
@@ -156,23 +146,33 @@ fn conditions(
     conditions
 }
 
-fn artifact(observed: &ObservedProgram, now: Timestamp) -> Result<Artifact, super::ArchiveError> {
+/// The path and the URL of the current generation's archive.
+fn addresses(observed: &ObservedProgram) -> (String, String) {
     let metadata = &observed.program.metadata;
     let (namespace, name) = (
         metadata.namespace.as_deref().unwrap_or_default(),
         metadata.name.as_deref().unwrap_or_default(),
     );
     let generation = metadata.generation.unwrap_or_default();
-    let archive = archive(&observed.program)?;
     let seal = observed.seal.as_deref();
+    (
+        address::path(namespace, name, generation),
+        address::url(&observed.advertised, namespace, name, generation, seal),
+    )
+}
+
+fn artifact(observed: &ObservedProgram, archive: &Archive, now: Timestamp) -> Artifact {
+    let generation = observed.program.metadata.generation.unwrap_or_default();
+    let (path, url) = addresses(observed);
+    let made_by = (annotations::MADE_BY.to_owned(), maker().to_owned());
     let mut artifact = Artifact {
-        path: address::path(namespace, name, generation),
-        url: address::url(&observed.advertised, namespace, name, generation, seal),
+        path,
+        url,
         revision: generation.to_string(),
         digest: Some(archive.digest.clone()),
         last_update_time: Time(now),
         size: i64::try_from(archive.bytes.len()).ok(),
-        metadata: std::collections::BTreeMap::new(),
+        metadata: [made_by].into(),
     };
     let stored = observed.program.status.as_ref();
     if let Some(before) = stored.and_then(|status| status.artifact.as_ref()) {
@@ -183,5 +183,5 @@ fn artifact(observed: &ObservedProgram, now: Timestamp) -> Result<Artifact, supe
             artifact.last_update_time = time;
         }
     }
-    Ok(artifact)
+    artifact
 }

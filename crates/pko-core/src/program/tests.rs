@@ -1,7 +1,7 @@
 //! Decisions about a Program, as tables.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pko_api::{Decoded, names::conditions::ConditionType};
+use pko_api::{Decoded, names::conditions::ConditionType, pulumi::v1::ProgramBody};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ pub(super) fn observed(body: &Value) -> ObservedProgram {
         advertised: "operator.svc:9090".into(),
         seal: None,
         generations: Fact::Unknown,
+        publication: Fact::Unknown,
     }
 }
 
@@ -44,10 +45,19 @@ pub(super) fn plan(
     referred: &[i64],
 ) -> Plan<ProgramEffect> {
     let mut observed = observed.clone();
-    if let ProgramStep::Read(ProgramRead::Generations) = observed.decide(at(second)) {
-        observed.observe(Generations {
-            kept: kept.iter().copied().collect(),
-            referred: referred.iter().copied().collect(),
+    for _ in 0..2 {
+        let ProgramStep::Read(read) = observed.decide(at(second)) else {
+            break;
+        };
+        observed.observe(match read {
+            ProgramRead::Generations => ProgramResponse::Generations(Generations {
+                kept: kept.iter().copied().collect(),
+                referred: referred.iter().copied().collect(),
+            }),
+            ProgramRead::Publication => {
+                let made = Publication::of(&observed.program);
+                ProgramResponse::Publication(Some(Box::new(made)))
+            }
         });
     }
     match observed.decide(at(second)) {
@@ -63,7 +73,7 @@ pub(super) fn shown(plan: &Plan<ProgramEffect>) -> Vec<String> {
             format!("keep {}", revision.metadata.name.as_ref().unwrap())
         }
         ProgramEffect::PatchStatus(_) => "status".to_owned(),
-        ProgramEffect::DeleteRevision(name) => format!("delete {name}"),
+        ProgramEffect::DeleteRevision { name, .. } => format!("delete {name}"),
         ProgramEffect::Emit(event) => format!("emit {}", event.reason),
     });
     shown.collect()
@@ -82,6 +92,7 @@ pub(super) fn carried_out(
         }
     }
     observed.generations = Fact::Unknown;
+    observed.publication = Fact::Unknown;
     observed
 }
 
@@ -255,6 +266,58 @@ fn seal_changes_only_the_address() {
 }
 
 #[test]
+fn moved_program_needs_no_body() {
+    let published = carried_out(&right(), &plan(&right(), 5, &[], &[]));
+    let mut moved = published.clone();
+    moved.program.program = ProgramBody::default();
+    moved.seal = Some("5ea1".into());
+    let ProgramStep::Finish(plan) = moved.decide(at(6)) else {
+        panic!("something is read")
+    };
+    assert_eq!(shown(&plan), ["status"]);
+    let moved = carried_out(&moved, &plan).program.status.unwrap();
+    let (before, after) = (
+        published.program.status.unwrap().artifact.unwrap(),
+        moved.artifact.unwrap(),
+    );
+    assert!(after.url.ends_with("/1/5ea1"), "{}", after.url);
+    assert_eq!((after.digest, after.size), (before.digest, before.size));
+    assert_eq!(after.last_update_time.0, at(6));
+}
+
+#[test]
+fn program_of_another_version_is_published_again() {
+    let mut published = carried_out(&right(), &plan(&right(), 5, &[], &[]));
+    let status = published.program.status.as_mut().unwrap();
+    let artifact = status.artifact.as_mut().unwrap();
+    artifact.metadata.clear();
+    artifact.digest = Some("sha256:of-another-version".to_owned());
+    assert_eq!(
+        published.decide(at(6)),
+        ProgramStep::Read(ProgramRead::Publication)
+    );
+    let again = carried_out(&published, &plan(&published, 6, &[], &[]));
+    let artifact = again.program.status.unwrap().artifact.unwrap();
+    assert_eq!(
+        artifact.digest,
+        archive(&right().program).ok().map(|it| it.digest)
+    );
+}
+
+#[test]
+fn program_edited_meanwhile_is_left_alone() {
+    let mut observed = right();
+    observed.observe(ProgramResponse::Publication(None));
+    let ProgramStep::Finish(plan) = observed.decide(at(5)) else {
+        panic!("something is read")
+    };
+    assert_eq!(
+        (shown(&plan), plan.requeue),
+        (vec![], Requeue::After(LOOK_AGAIN))
+    );
+}
+
+#[test]
 fn undecodable_program_is_reported_once() {
     let bad = |status: &Value| {
         let metadata = json!({ "name": "hello", "generation": 4 });
@@ -299,13 +362,14 @@ proptest! {
         let order = |effect: &ProgramEffect| match effect {
             ProgramEffect::StoreRevision(_) => 0,
             ProgramEffect::PatchStatus(_) => 1,
-            ProgramEffect::DeleteRevision(_) => 2,
+            ProgramEffect::DeleteRevision { .. } => 2,
             ProgramEffect::Emit(_) => 3,
         };
         prop_assert!(first.effects.is_sorted_by_key(order));
         for gone in &first.effects {
-            if let ProgramEffect::DeleteRevision(name) = gone {
-                kept.retain(|generation| revision_name(&observed.program.metadata, *generation) != *name);
+            if let ProgramEffect::DeleteRevision { generation, name } = gone {
+                prop_assert_eq!(&revision_name(&observed.program.metadata, *generation), name);
+                kept.remove(generation);
             }
         }
         kept.insert(generation);

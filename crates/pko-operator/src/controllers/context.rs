@@ -16,8 +16,13 @@ use super::{
     workspace::setup::WorkspaceSetup,
 };
 use crate::{
-    agents::AgentPool, metrics::Metrics, runs::Runs, server::programs::ProgramUrls,
-    sources::Sources, watch::versions::ReferenceVersions, workspace_runtime::WorkspaceRuntime,
+    agents::AgentPool,
+    metrics::Metrics,
+    runs::Runs,
+    server::programs::{ArchiveStore, ProgramUrls},
+    sources::Sources,
+    watch::versions::ReferenceVersions,
+    workspace_runtime::WorkspaceRuntime,
 };
 
 /// How long a reconcile waits for a cache to show our own write. It takes milliseconds unless the
@@ -35,7 +40,8 @@ pub(crate) struct Context {
     pub(crate) agents: AgentPool,
     pub(crate) runs: Runs,
     pub(crate) sources: Sources,
-    pub(crate) program_urls: ProgramUrls,
+    pub(crate) program_urls: Arc<ProgramUrls>,
+    pub(crate) program_archives: Arc<ArchiveStore>,
     pub(crate) metrics: Arc<Metrics>,
 }
 

@@ -24,6 +24,7 @@ use pko_kube::RequestError;
 pub(crate) use context::Context;
 pub(crate) use run::run;
 
+use crate::server::programs::ProcessingError;
 use instrumentation::instrument;
 
 /// The delay after a failed reconcile.
@@ -36,6 +37,8 @@ pub(crate) enum ReconcileError {
     /// The API server refused, or did not answer.
     #[error("{}", .0.full_text())]
     Request(#[from] RequestError),
+    #[error(transparent)]
+    Processing(#[from] ProcessingError),
     /// A machine did not finish.
     #[error("no decision after {MAX_REQUESTS} requests")]
     TooManyRequests,

@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! A connection of HTTP/1.1 has one request. A connection ends if the head of the request takes too
-//! long, or the whole of it: neither slow writers nor slow readers block others.
+//! long, or the whole of it: neither slow writers nor slow readers block others. One client address
+//! can't take all connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,6 +21,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+use super::addresses::{AddressLimits, ClientAddresses};
+
 /// For example without free file descriptors.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -31,6 +34,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) request: Duration,
     /// Concurrent connections; others wait.
     pub(crate) connections: usize,
+    /// For each client address.
+    pub(crate) address: AddressLimits,
 }
 
 pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: ConnectionLimits) {
@@ -69,13 +74,22 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(limits.connections));
+    let addresses = ClientAddresses::new(limits.address);
     while let Ok(place) = places.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
+                let Some(connection) = addresses.open(client.ip()) else {
+                    tracing::debug!(%client, "Connection closed: the client has too many");
+                    continue;
+                };
                 let served = serve(stream);
                 tokio::spawn(async move {
-                    served.await;
-                    drop(place);
+                    // A connection of the same address ends in time, so a place becomes free.
+                    if let Some(turn) = connection.turn().await {
+                        served.await;
+                        drop(place);
+                        turn.end().await;
+                    }
                 });
             }
             Err(error) => {
@@ -141,6 +155,11 @@ mod tests {
 
     use super::*;
 
+    const ONE: AddressLimits = AddressLimits {
+        open: 8,
+        active: 1,
+        pause: Duration::ZERO,
+    };
     const SHORT: Duration = Duration::from_millis(50);
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_mins(10);
@@ -173,6 +192,7 @@ mod tests {
             head: LONG,
             request: LONG,
             connections: 1,
+            address: ONE,
         };
         let mut stream = started(limits).await;
         stream
@@ -192,6 +212,7 @@ mod tests {
             head: SHORT,
             request: LONG,
             connections: 1,
+            address: ONE,
         };
         let mut slow = started(limits).await;
         let mut next = TcpStream::connect(slow.peer_addr().unwrap()).await.unwrap();
@@ -212,6 +233,7 @@ mod tests {
             head: SHORT,
             request: LONG,
             connections: 1,
+            address: ONE,
         };
         let mut silent = started(limits).await;
         assert_eq!(all_of(&mut silent).await, "");
@@ -223,6 +245,7 @@ mod tests {
             head: LONG,
             request: SHORT,
             connections: 1,
+            address: ONE,
         };
         let mut reader = started(limits).await;
         let mut next = TcpStream::connect(reader.peer_addr().unwrap())
@@ -237,6 +260,39 @@ mod tests {
             .await
             .unwrap();
         let answer = all_of(&mut next).await;
+        assert!(answer.ends_with("hello"), "{answer}");
+    }
+
+    /// Connects from an address of this machine.
+    async fn connect(from: &str, server: std::net::SocketAddr) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        socket.connect(server).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn bounded_server_has_places_for_other_addresses() {
+        let limits = ConnectionLimits {
+            head: LONG,
+            request: LONG,
+            connections: 16,
+            address: ONE,
+        };
+        let first = started(limits).await;
+        let server = first.peer_addr().unwrap();
+        let mut silent = vec![first];
+        for _ in 0..20 {
+            silent.push(connect("127.0.0.1", server).await);
+        }
+        // Those beyond the limit are closed, and the other address is served.
+        let mut last = silent.pop().unwrap();
+        assert_eq!(all_of(&mut last).await, "");
+        let mut other = connect("127.0.0.2", server).await;
+        other
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await
+            .unwrap();
+        let answer = all_of(&mut other).await;
         assert!(answer.ends_with("hello"), "{answer}");
     }
 }

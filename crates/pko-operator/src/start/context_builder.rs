@@ -26,8 +26,13 @@ use crate::{
     runs::{Runs, pod_usage::PodUsage, queue::SharedRunQueue, watchers::RunWatchers},
     server::programs::{ProgramUrls, UrlSigner},
     sources::Sources,
-    watch::streams::{SharedWatches, Triggers},
-    workspace_runtime::{PodRuntime, PodRuntimeSettings, ProcessRuntime, WorkspaceRuntime},
+    watch::{
+        WorkspaceTrigger,
+        streams::{SharedWatches, Triggers},
+    },
+    workspace_runtime::{
+        PodRuntime, PodRuntimeSettings, ProcessRuntime, ServedPrograms, WorkspaceRuntime,
+    },
 };
 
 pub(super) struct ContextBuilder<'a> {
@@ -56,15 +61,22 @@ impl ContextBuilder<'_> {
             triggers,
         } = self;
         let signer = arguments.program_fs_sealed.then(|| UrlSigner::new(&key));
-        let program_urls = ProgramUrls {
+        let program_urls = Arc::new(ProgramUrls {
             host: program_host,
             signer: signer.map(Arc::new),
-        };
+        });
+        let programs = ServedPrograms::new(watches.programs.store(), Arc::clone(&program_urls));
         let pod_usage = Arc::new(PodUsage::default());
         let tokens = tokens(key, arguments, &client);
         let runtime: Box<dyn WorkspaceRuntime> = match folder {
-            Some(folder) => processes(arguments, &client, tokens, &folder.path, triggers)?,
-            None => pods(arguments, &client, tokens, &pod_usage, watches)?,
+            Some(folder) => {
+                let workspaces = (folder.path.as_path(), &triggers.workspaces);
+                processes(arguments, &client, tokens, programs, workspaces)?
+            }
+            None => {
+                let watches = (watches, programs);
+                pods(arguments, &client, tokens, &pod_usage, watches)?
+            }
         };
         Ok(Context {
             caches: caches(watches),
@@ -76,6 +88,7 @@ impl ContextBuilder<'_> {
             runs: runs(arguments, pod_usage, triggers, &metrics),
             sources: sources(arguments, &client, watches, triggers)?,
             program_urls,
+            program_archives: Arc::default(),
             metrics,
             client,
         })
@@ -129,9 +142,9 @@ fn pods(
     client: &Client,
     tokens: AgentTokens,
     pod_usage: &Arc<PodUsage>,
-    watches: &SharedWatches,
+    (watches, programs): (&SharedWatches, ServedPrograms),
 ) -> anyhow::Result<Box<dyn WorkspaceRuntime>> {
-    let children = watches.pods.children(watches.programs.store());
+    let children = watches.pods.children(programs);
     let images = arguments.agent_image_settings();
     let settings = PodRuntimeSettings {
         pod: pod::AgentSettings {
@@ -159,15 +172,16 @@ fn processes(
     arguments: &Arguments,
     client: &Client,
     tokens: AgentTokens,
-    folder: &Path,
-    triggers: &Triggers,
+    programs: ServedPrograms,
+    (folder, trigger): (&Path, &WorkspaceTrigger),
 ) -> anyhow::Result<Box<dyn WorkspaceRuntime>> {
     Ok(Box::new(ProcessRuntime::new(
         folder.to_owned(),
         agent_program(arguments)?,
         client.clone(),
         tokens,
-        triggers.workspaces.clone(),
+        programs,
+        trigger.clone(),
     )))
 }
 

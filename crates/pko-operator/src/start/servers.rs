@@ -12,7 +12,7 @@ use crate::{
         bounded,
         health::{self, Readiness},
         metrics::{self, ClusterAuthorizer, MetricsAuth},
-        programs::{self, ProgramArchives},
+        programs::{self, AbsentObjects, ProgramArchives},
     },
 };
 
@@ -43,11 +43,14 @@ impl Listeners {
         context: &Context,
         readiness: Readiness,
     ) -> anyhow::Result<()> {
-        let archives = ProgramArchives::new(
-            context.caches.programs.clone(),
-            context.client.clone(),
-            context.program_urls.signer.clone(),
-        );
+        let archives = ProgramArchives {
+            programs: context.caches.programs.clone(),
+            reads: context.client.clone(),
+            signer: context.program_urls.signer.clone(),
+            namespaces: arguments.watched_namespaces(),
+            store: Arc::clone(&context.program_archives),
+            absent: AbsentObjects::default(),
+        };
         let programs = programs::routes(archives);
         tokio::select! {
             () = bounded::serve(self.programs, programs, programs::LIMITS) => Ok(()),

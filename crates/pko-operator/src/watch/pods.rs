@@ -10,13 +10,13 @@ use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Pod, Service},
 };
-use kube::runtime::reflector::{ObjectRef, Store};
-use pko_api::{Decoded, Program, Update, Workspace, names::labels};
+use kube::runtime::reflector::ObjectRef;
+use pko_api::{Decoded, Update, Workspace, names::labels};
 use pko_core::workspace::pod::{trim_pod, trim_service, trim_stateful_set};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::shared::{SharedWatch, WatchConfig};
-use crate::workspace_runtime::Children;
+use crate::workspace_runtime::{Children, ServedPrograms};
 
 /// What triggers the reconcile of a Workspace, besides its own changes.
 pub(crate) struct WorkspaceStreams {
@@ -55,7 +55,7 @@ impl PodWatches {
         }))
     }
 
-    pub(crate) fn children(&self, programs: Store<Decoded<Program>>) -> Option<Children> {
+    pub(crate) fn children(&self, programs: ServedPrograms) -> Option<Children> {
         let watches = self.0.as_ref()?;
         Some(Children::new(
             (watches.services.store(), watches.services.progress()),

@@ -1,7 +1,7 @@
 //! All watches, and the triggers beside them.
 
 use kube::runtime::reflector::ObjectRef;
-use pko_api::{Decoded, Program, Stack, Update, Workspace};
+use pko_api::{Decoded, Program, Stack, Update, Workspace, pulumi::v1::ProgramBody};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
@@ -28,7 +28,7 @@ impl SharedWatches {
             stacks: SharedWatch::new(config),
             workspaces: SharedWatch::new(config),
             updates: SharedWatch::new(config),
-            programs: SharedWatch::new(config),
+            programs: SharedWatch::stripped(config, drop_body),
             pods: if with_pods {
                 PodWatches::new(config)
             } else {
@@ -36,6 +36,13 @@ impl SharedWatches {
             },
             versions: VersionWatches::new(config, with_secrets),
         }
+    }
+}
+
+/// A body can be as large as an object can be, and is read only when it was edited or is fetched.
+fn drop_body(program: &mut Decoded<Program>) {
+    if let Decoded::Object(program) = program {
+        program.program = ProgramBody::default();
     }
 }
 

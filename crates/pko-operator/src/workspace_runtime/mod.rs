@@ -5,6 +5,7 @@
 
 mod pod;
 mod process;
+mod served_programs;
 
 use futures::future::BoxFuture;
 use pko_api::{Update, Workspace};
@@ -14,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(crate) use pod::{Children, PodRuntime, PodRuntimeSettings};
 pub(crate) use process::ProcessRuntime;
+pub(crate) use served_programs::ServedPrograms;
 
 use crate::agents::Credentials;
 

@@ -18,8 +18,8 @@ use pko_api::{
 use pko_core::{
     Fact, Machine as _,
     program::{
-        Generations, ObservedProgram, ProgramEffect, ProgramRead, generation_at, generation_in,
-        program_label,
+        ArchiveKey, Generations, ObservedProgram, ProgramAddresses as _, ProgramEffect,
+        ProgramRead, ProgramResponse, Publication, generation_at, generation_in, program_label,
     },
 };
 use pko_kube::EventNote;
@@ -29,6 +29,7 @@ use super::{
     context::{latest, log_event_error},
     instrument, reconcile_object,
 };
+use crate::server::programs::process;
 
 /// Runs until the manager ends.
 pub(crate) async fn run(controller: Controller<Decoded<Program>>, context: Arc<Context>) {
@@ -64,12 +65,12 @@ async fn reconcile(
         }
     };
     let generation = program.metadata.generation.unwrap_or_default();
-    let signer = context.program_urls.signer.as_ref();
     let observed = ObservedProgram {
         program: program.clone(),
         advertised: context.program_urls.host.clone(),
-        seal: signer.map(|signer| signer.sign(&program.metadata, generation)),
+        seal: context.program_urls.seal(program, generation),
         generations: Fact::Unknown,
+        publication: Fact::Unknown,
     };
     reconcile_object(&reconciler, observed).await
 }
@@ -82,13 +83,14 @@ struct ProgramReconciler<'a> {
 impl Reconciler for ProgramReconciler<'_> {
     type Observed = ObservedProgram;
 
-    async fn read(&self, read: ProgramRead) -> Result<Generations, ReconcileError> {
-        match read {
-            ProgramRead::Generations => self.generations().await,
-        }
+    async fn read(&self, read: ProgramRead) -> Result<ProgramResponse, ReconcileError> {
+        Ok(match read {
+            ProgramRead::Generations => ProgramResponse::Generations(self.generations().await?),
+            ProgramRead::Publication => ProgramResponse::Publication(self.publication().await?),
+        })
     }
 
-    async fn write(&self, write: Infallible) -> Result<Generations, ReconcileError> {
+    async fn write(&self, write: Infallible) -> Result<ProgramResponse, ReconcileError> {
         match write {}
     }
 
@@ -124,8 +126,12 @@ impl ProgramReconciler<'_> {
                     .write_status::<Program>(object, &status, manager)
                     .await?;
             }
-            ProgramEffect::DeleteRevision(name) => {
+            ProgramEffect::DeleteRevision { generation, name } => {
                 let namespace = object.namespace().unwrap_or_default();
+                let uid = object.uid().unwrap_or_default();
+                context
+                    .program_archives
+                    .remove(&ArchiveKey { uid, generation });
                 pko_kube::delete::<ControllerRevision>(client, &namespace, &name, None).await?;
             }
             ProgramEffect::Emit(event) => {
@@ -138,6 +144,32 @@ impl ProgramReconciler<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is made of the body, by a live read. None if the Program has another generation by now.
+    async fn publication(&self) -> Result<Option<Box<Publication>>, ReconcileError> {
+        let (store, metadata) = (&self.context.program_archives, self.object.meta());
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        // Bodies and their archives take memory.
+        let _place = store.place_to_publish().await;
+        let live: Option<Decoded<Program>> =
+            pko_kube::find(&self.context.client, namespace, name).await?;
+        let Some(Decoded::Object(program)) = live else {
+            return Ok(None);
+        };
+        let found = (&program.metadata.uid, program.metadata.generation);
+        if found != (&metadata.uid, metadata.generation) {
+            return Ok(None);
+        }
+        let made = process(move || Publication::of(&program)).await?;
+        if let (Ok(archive), Some(uid), Some(generation)) =
+            (&made.archive, &metadata.uid, metadata.generation)
+        {
+            let uid = uid.clone();
+            store.insert(ArchiveKey { uid, generation }, archive.clone());
+        }
+        Ok(Some(Box::new(made)))
     }
 
     /// The stored generations, by a live read, and those that Workspaces refer to, by the cache.

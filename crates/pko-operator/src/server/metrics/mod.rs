@@ -22,7 +22,10 @@ use tokio_rustls::TlsAcceptor;
 use self::access::{Access, Authorizer, CachedAuthorizer};
 use crate::{
     metrics::Metrics,
-    server::bounded::{self, ConnectionLimits},
+    server::{
+        addresses::AddressLimits,
+        bounded::{self, ConnectionLimits},
+    },
 };
 pub(crate) use access::ClusterAuthorizer;
 
@@ -30,6 +33,11 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head: Duration::from_secs(10),
     request: Duration::from_mins(1),
     connections: 32,
+    address: AddressLimits {
+        open: 32,
+        active: 32,
+        pause: Duration::ZERO,
+    },
 };
 
 pub(crate) enum MetricsAuth<J> {

@@ -1,9 +1,13 @@
 //! The last segment of a Program's URL, if URLs must not be guessable.
+//!
+//! It has the Program's uid and a signature, so that a request is checked before anything is read.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_auth::token::{MacKey, SigningKey};
 
 const PURPOSE: &str = "addresses of programs";
+/// Neither a uid nor a signature has one.
+const SEPARATOR: char = '.';
 
 /// All replicas have the same key, so each accepts the signatures of the others.
 pub(crate) struct UrlSigner(MacKey);
@@ -13,27 +17,32 @@ impl UrlSigner {
         Self(key.derive_mac_key(PURPOSE))
     }
 
-    /// The signature of a generation of a Program.
+    /// The seal of a generation of a Program.
     pub(crate) fn sign(&self, program: &ObjectMeta, generation: i64) -> String {
-        self.0.tag(&message(program, generation))
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        let (namespace, name) = (text(&program.namespace), text(&program.name));
+        let uid = text(&program.uid);
+        let tag = self.0.tag(&message(&uid, (&namespace, &name), generation));
+        format!("{uid}{SEPARATOR}{tag}")
     }
 
-    pub(crate) fn is_valid(&self, program: &ObjectMeta, generation: i64, seal: &str) -> bool {
-        self.0.verifies(&message(program, generation), seal)
+    /// The uid of the Program of this name that a seal is for, if this key has made it.
+    pub(crate) fn uid_in<'seal>(
+        &self,
+        seal: &'seal str,
+        program: (&str, &str),
+        generation: i64,
+    ) -> Option<&'seal str> {
+        let (uid, tag) = seal.rsplit_once(SEPARATOR)?;
+        let message = message(uid, program, generation);
+        self.0.verifies(&message, tag).then_some(uid)
     }
 }
 
-/// Includes the uid, so that a later Program of the same name has another signature.
-fn message(program: &ObjectMeta, generation: i64) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let parts = [
-        text(&program.uid),
-        text(&program.namespace),
-        text(&program.name),
-        generation.to_string(),
-    ];
-    // Names have no line breaks.
-    parts.join("\n")
+/// Includes the uid, so that a later Program of the same name has another seal.
+fn message(uid: &str, (namespace, name): (&str, &str), generation: i64) -> String {
+    // None of them has a line break.
+    format!("{uid}\n{namespace}\n{name}\n{generation}")
 }
 
 #[cfg(test)]
@@ -50,28 +59,35 @@ mod tests {
     }
 
     #[test]
-    fn url_signature_is_for_one_generation_of_one_program() {
+    fn url_seal_is_for_one_generation_of_one_program() {
         let signer = UrlSigner::new(&SigningKey::generate().unwrap());
         let seal = signer.sign(&program("a", "b", "1"), 3);
-        assert!(signer.is_valid(&program("a", "b", "1"), 3, &seal));
-        for (other, generation) in [
-            (program("a", "b", "1"), 4),
-            (program("a", "b", "2"), 3),
-            (program("a", "c", "1"), 3),
-            (program("c", "b", "1"), 3),
-            (program("ab", "", "1"), 3),
+        assert_eq!(signer.uid_in(&seal, ("a", "b"), 3), Some("1"));
+        for (name, generation) in [
+            (("a", "b"), 4),
+            (("a", "c"), 3),
+            (("c", "b"), 3),
+            (("ab", ""), 3),
         ] {
-            assert!(!signer.is_valid(&other, generation, &seal), "{other:?}");
+            assert_eq!(signer.uid_in(&seal, name, generation), None, "{name:?}");
+        }
+        let (_, tag) = seal.split_once('.').unwrap();
+        for seal in ["", ".", "1", "1.", tag, &format!("2.{tag}")] {
+            assert_eq!(signer.uid_in(seal, ("a", "b"), 3), None, "{seal}");
         }
     }
 
     #[test]
-    fn url_signature_is_valid_at_other_replicas() {
+    fn url_seal_is_valid_at_other_replicas() {
         let key = SigningKey::generate().unwrap();
         let replica = SigningKey::from_pem(&key.to_pem()).unwrap();
         let seal = UrlSigner::new(&key).sign(&program("a", "b", "1"), 3);
-        assert!(UrlSigner::new(&replica).is_valid(&program("a", "b", "1"), 3, &seal));
-        let stranger = SigningKey::generate().unwrap();
-        assert!(!UrlSigner::new(&stranger).is_valid(&program("a", "b", "1"), 3, &seal));
+        let uid = |key: &SigningKey| {
+            UrlSigner::new(key)
+                .uid_in(&seal, ("a", "b"), 3)
+                .map(str::to_owned)
+        };
+        assert_eq!(uid(&replica).as_deref(), Some("1"));
+        assert_eq!(uid(&SigningKey::generate().unwrap()), None);
     }
 }

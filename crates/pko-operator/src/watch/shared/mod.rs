@@ -7,9 +7,10 @@
 //! copy of our own last write no longer counts as newer than the cache.
 //!
 //! # Costs
-//! Objects are listed in pages, and cached without their managed fields, which nothing here reads
-//! and which can be as large as the rest. Foreign kinds are selected by label, and stripped of what
-//! is not read; `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
+//! Objects are listed in pages, and cached without their managed fields and large annotations, which
+//! nothing here reads and which can be as large as the rest. Programs are cached without their
+//! bodies. Foreign kinds are selected by label, and stripped of what is not read;
+//! `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
 
 mod merge;
 mod progress;
@@ -26,6 +27,7 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use pko_core::cached_metadata::trim_metadata;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -76,7 +78,7 @@ impl WatchConfig {
         let events = |namespace: Option<&str>| {
             pko_kube::watch(&self.client, namespace, config.clone())
                 .modify(move |object: &mut K| {
-                    object.meta_mut().managed_fields = None;
+                    trim_metadata(object.meta_mut());
                     keep(object);
                 })
                 .boxed()
@@ -113,6 +115,11 @@ where
     /// Watches all objects of a kind.
     pub(crate) fn new(config: &WatchConfig) -> Self {
         Self::configured(config, &watcher::Config::default(), keep_all)
+    }
+
+    /// Watches all objects of a kind, and strips them before they are cached.
+    pub(super) fn stripped(config: &WatchConfig, keep: Keep<K>) -> Self {
+        Self::configured(config, &watcher::Config::default(), keep)
     }
 
     /// Watches the objects with these labels, such as `auto.pulumi.com/component=workspace`.

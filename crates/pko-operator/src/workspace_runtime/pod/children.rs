@@ -14,14 +14,13 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use parking_lot::Mutex;
-use pko_api::{Decoded, Program, Workspace, auto::v1alpha1::FluxArtifact};
-use pko_core::{
-    program::{program_at, served_artifact},
-    workspace::pod::{ExistingResources, child_name, pod_name, trim_service, trim_stateful_set},
+use pko_api::Workspace;
+use pko_core::workspace::pod::{
+    ExistingResources, child_name, pod_name, trim_service, trim_stateful_set,
 };
 use pko_kube::resource_version;
 
-use crate::watch::shared::WatchProgress;
+use crate::{watch::shared::WatchProgress, workspace_runtime::ServedPrograms};
 
 /// How long our own write counts as newer than a cache that lacks it. By then the cache has it, or
 /// what came after it.
@@ -31,7 +30,7 @@ pub(crate) struct Children {
     services: Cached<Service>,
     stateful_sets: Cached<StatefulSet>,
     pods: Store<Pod>,
-    programs: Store<Decoded<Program>>,
+    programs: ServedPrograms,
 }
 
 impl Children {
@@ -39,7 +38,7 @@ impl Children {
         services: (Store<Service>, WatchProgress),
         stateful_sets: (Store<StatefulSet>, WatchProgress),
         pods: Store<Pod>,
-        programs: Store<Decoded<Program>>,
+        programs: ServedPrograms,
     ) -> Self {
         Self {
             services: Cached::new(services.0, services.1),
@@ -63,7 +62,7 @@ impl Children {
             service: self.services.get(&namespace, &name),
             stateful_set: self.stateful_sets.get(&namespace, &name),
             pod: self.pod(workspace),
-            artifact: self.artifact(workspace),
+            artifact: self.programs.artifact(workspace),
         }
     }
 
@@ -76,14 +75,6 @@ impl Children {
     pub(super) fn has_pod(&self, uid: &str) -> bool {
         let pods = self.pods.state();
         pods.iter().any(|pod| pod.uid().as_deref() == Some(uid))
-    }
-
-    /// The archive that this operator serves for the Program that a workspace fetches.
-    fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
-        let fetched = workspace.spec.flux.as_ref()?;
-        let (namespace, name, _) = program_at(fetched.url.as_deref()?)?;
-        let program = self.programs.get(&ObjectRef::new(name).within(namespace))?;
-        served_artifact(program.as_result().ok()?, fetched)
     }
 
     pub(super) fn remember_service(&self, mut service: Service) {

@@ -40,7 +40,7 @@ use self::{
     record::{AgentAuth, AgentRecord},
     source::WorkspaceSource,
 };
-use super::{AgentTarget, MarkError, WorkspaceId, WorkspaceRuntime, short_hash};
+use super::{AgentTarget, MarkError, ServedPrograms, WorkspaceId, WorkspaceRuntime, short_hash};
 use crate::{
     agents::{AgentTokens, Credentials},
     manager_key,
@@ -84,6 +84,7 @@ pub(crate) struct ProcessRuntime {
     agent: PathBuf,
     client: Client,
     tokens: AgentTokens,
+    programs: ServedPrograms,
     attempts: Arc<Mutex<HashMap<String, StartAttempt>>>,
     /// Serializes changes of a folder.
     folder_locks: Arc<Mutex<HashMap<PathBuf, FolderLock>>>,
@@ -217,6 +218,7 @@ impl ProcessRuntime {
         agent: PathBuf,
         client: Client,
         tokens: AgentTokens,
+        programs: ServedPrograms,
         trigger: WorkspaceTrigger,
     ) -> Self {
         Self {
@@ -224,6 +226,7 @@ impl ProcessRuntime {
             agent,
             client,
             tokens,
+            programs,
             attempts: Arc::default(),
             folder_locks: Arc::default(),
             trigger,
@@ -492,7 +495,11 @@ impl ProcessRuntime {
         reader: &ReferenceReader<'_>,
     ) -> Result<PathBuf, StartError> {
         let target = folder.join("source");
-        let fetch = match source::of(&workspace.spec) {
+        let mut spec = workspace.spec.clone();
+        if let Some(served) = self.programs.artifact(workspace) {
+            spec.flux = Some(served);
+        }
+        let fetch = match source::of(&spec) {
             Some(WorkspaceSource::Fetched(fetch)) => fetch,
             Some(WorkspaceSource::Local(folder)) => return Ok(folder.into()),
             None => return Err(StartError::Fetch("the Workspace has no source".to_owned())),
