@@ -87,8 +87,9 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "", hide_default_value = true)]
     program_fs_adv_addr: String,
 
-    /// Sign the URLs of Programs, so that they can't be guessed
-    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
+    /// Sign the URLs of Programs, so that they can't be guessed; false serves them also at
+    /// upstream's URLs, which everyone in the cluster can guess
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
     pub(crate) program_fs_sealed: bool,
 
     /// How workspaces run

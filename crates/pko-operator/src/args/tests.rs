@@ -42,7 +42,7 @@ fn flag_defaults_of_ours_limit_nothing() {
     assert_eq!(arguments.idle_timeout(), None);
     assert_eq!(arguments.run_timeout(), None);
     assert!(arguments.watched_namespaces().is_empty());
-    assert!(!arguments.program_fs_sealed);
+    assert!(arguments.program_fs_sealed);
     assert!(!arguments.watch_secrets);
     assert_eq!(arguments.limits(), Limits::default());
     assert!(arguments.election().unwrap().is_none());
@@ -118,7 +118,7 @@ fn variable_is_the_default_of_its_flag() {
         ("PKO_RUN_TIMEOUT", "1h"),
         ("PKO_WORKSPACE_IDLE_TIMEOUT", "10m"),
         ("PKO_NAMESPACES", "b, a,,b"),
-        ("PKO_PROGRAM_FS_SEALED", "true"),
+        ("PKO_PROGRAM_FS_SEALED", "false"),
         ("PKO_WATCH_SECRETS", "true"),
         ("PKO_MAX_RUNS", "7"),
         ("POD_NAMESPACE", "operators"),
@@ -129,7 +129,7 @@ fn variable_is_the_default_of_its_flag() {
     assert_eq!(arguments.run_timeout(), Some(Duration::from_hours(1)));
     assert_eq!(arguments.idle_timeout(), Some(Duration::from_mins(10)));
     assert_eq!(arguments.watched_namespaces(), ["a", "b"]);
-    assert!(arguments.program_fs_sealed);
+    assert!(!arguments.program_fs_sealed);
     assert!(arguments.watch_secrets);
     assert_eq!(arguments.limits().cluster, Some(7));
     assert_eq!(arguments.namespace, "operators");

@@ -3,7 +3,9 @@
 use k8s_openapi::api::{apps::v1::ControllerRevision, core::v1::Event};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pko_api::{Program, Workspace, names::labels, pulumi::v1::Artifact};
-use pko_testkit::{ProgramBuilder, TestNamespace, WorkspaceBuilder, eventually};
+use pko_testkit::{
+    ProgramBuilder, TestNamespace, WorkspaceBuilder, audit::AuditPosition, eventually,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -11,6 +13,9 @@ use tokio::{
 };
 
 use crate::harness::{System, Watched, with_namespace};
+
+/// Upstream's addresses.
+const UNSEALED: (&str, &str) = ("PKO_PROGRAM_FS_SEALED", "false");
 
 /// An answer of the server.
 struct Answer {
@@ -141,9 +146,18 @@ fn workspace(name: &str, artifact: &Artifact) -> Value {
         .build()
 }
 
+/// The reads of Programs and of their generations since a mark.
+async fn reads_since(system: &System, mark: AuditPosition) -> usize {
+    let requests = system.requests_since(mark).await;
+    let resources = ["programs.pulumi.com", "controllerrevisions.apps"];
+    let reads = requests
+        .only(|request| request.verb == "get" && resources.contains(&request.resource.as_str()));
+    reads.len()
+}
+
 #[tokio::test]
 async fn program_current_generation_is_served() {
-    let system = System::start(&[]).await;
+    let system = System::start(&[UNSEALED]).await;
     with_namespace(&system, async |namespace| {
         let artifact = created(namespace, "demo").await;
         let answer = fetched(&artifact).await;
@@ -227,8 +241,8 @@ async fn program_archive_has_a_stable_etag() {
     assert_eq!(tag, format!("\"{}\"", artifact.digest.as_ref().unwrap()));
 
     let (address, path) = parts(&artifact.url);
-    let again = format!("GET {path} HTTP/1.1\r\nIf-None-Match: {tag}");
-    let again = request(address, &again).await;
+    let conditional = format!("GET {path} HTTP/1.1\r\nIf-None-Match: {tag}");
+    let again = request(address, &conditional).await;
     assert_eq!(again.status, "HTTP/1.1 304 Not Modified");
     assert_eq!((again.tag(), again.body.len()), (tag.clone(), 0));
 
@@ -239,21 +253,24 @@ async fn program_archive_has_a_stable_etag() {
     assert_eq!((head.tag(), head.body.len()), (tag.clone(), 0));
 
     system.kill_manager();
+    let mark = system.plane.audit_position().await.unwrap();
     system.start_manager();
-    let served = eventually(
-        "the next manager to serve",
-        async || match TcpStream::connect(address).await {
-            Ok(_) => Ok(fetched(&artifact).await),
-            Err(error) => Err(error.to_string()),
-        },
-    );
-    assert_eq!(served.await.unwrap().tag(), tag);
+    // By the time that a new one is published, the old one was looked at.
+    created(&namespace, "other").await;
+    let before = reads_since(&system, mark).await;
+    let known = request(address, &conditional).await;
+    assert_eq!(known.status, "HTTP/1.1 304 Not Modified");
+    // The archive of the new one was read to be published; that of the old one is not needed.
+    assert_eq!((before, reads_since(&system, mark).await), (1, 1));
+    assert_eq!(fetched(&artifact).await.tag(), tag);
+    assert_eq!(fetched(&artifact).await.tag(), tag);
+    assert_eq!(reads_since(&system, mark).await, 2, "it is made once");
     namespace.remove().await.unwrap();
 }
 
 #[tokio::test]
 async fn program_generation_in_use_is_served_after_edits() {
-    let mut system = System::start(&[]).await;
+    let mut system = System::start(&[UNSEALED]).await;
     let namespace = system.namespace().await;
     let first = created(&namespace, "demo").await;
     let original = fetched(&first).await;
@@ -352,8 +369,7 @@ async fn program_invalid_is_reported_and_served() {
 
 #[tokio::test]
 async fn program_signed_url_is_required() {
-    let environment = [("PKO_PROGRAM_FS_SEALED", "true")];
-    let mut system = System::start_watching(Watched::Namespaces(2), &environment).await;
+    let mut system = System::start_watching(Watched::Namespaces(2), &[]).await;
     // Two tenants, each with a Program of the same name.
     let one = system.namespace().await;
     let other = system.namespace().await;
@@ -367,6 +383,7 @@ async fn program_signed_url_is_required() {
     let (address, path) = parts(&ones.url);
     let (open, seal) = path.rsplit_once('/').unwrap();
     let others_seal = others.url.rsplit_once('/').unwrap().1;
+    let mark = system.plane.audit_position().await.unwrap();
     let unknown = get(address, "/programs/nobody/demo/1/seal").await;
     assert_eq!(unknown.text(), "Program.pulumi.com \"demo\" not found");
     for guess in [
@@ -382,6 +399,7 @@ async fn program_signed_url_is_required() {
         assert_eq!(answer.body, unknown.body, "{guess}");
         assert_eq!(answer.header("etag"), None, "{guess}");
     }
+    assert_eq!(reads_since(&system, mark).await, 0);
     // An older generation has a seal of its own, which is still good.
     edited(&one, "demo", 2).await;
     assert_eq!(fetched(&ones).await.status, "HTTP/1.1 200 OK");
@@ -400,4 +418,81 @@ async fn program_signed_url_is_required() {
     for namespace in [one, other] {
         namespace.remove().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn program_flood_of_unknown_names_is_not_passed_on() {
+    const FLOOD: usize = 300;
+    let system = System::start(&[UNSEALED]).await;
+    with_namespace(&system, async |namespace| {
+        let artifact = created(namespace, "demo").await;
+        let (address, path) = parts(&artifact.url);
+        let own = namespace.name();
+        // A Program that exists, in a namespace that is not watched
+        let unwatched = TestNamespace::create(&system.plane).await.unwrap();
+        let program = ProgramBuilder::new("hidden").output("a", "1").build();
+        unwatched.create_object(program).await.unwrap();
+        let mark = system.plane.audit_position().await.unwrap();
+        for _ in 0..3 {
+            let hidden = get(address, &format!("/programs/{}/hidden/1", unwatched.name())).await;
+            assert_eq!(hidden.text(), "Program.pulumi.com \"hidden\" not found");
+            let absent = get(address, &format!("/programs/{own}/absent/1")).await;
+            assert_eq!(absent.text(), "Program.pulumi.com \"absent\" not found");
+        }
+        assert_eq!(reads_since(&system, mark).await, 1);
+        let mut refused = 0;
+        for number in 0..FLOOD {
+            let answer = get(address, &format!("/programs/{own}/no-{number}/1")).await;
+            match answer.status.as_str() {
+                "HTTP/1.1 404 Not Found" => {}
+                "HTTP/1.1 503 Service Unavailable" => {
+                    assert!(answer.header("retry-after").is_some());
+                    refused += 1;
+                }
+                other => panic!("{other}"),
+            }
+        }
+        assert!(refused > 0);
+        let reads = reads_since(&system, mark).await;
+        assert_eq!(
+            reads,
+            FLOOD + 1 - refused,
+            "a refused request reads nothing"
+        );
+        assert_eq!(get(address, path).await.status, "HTTP/1.1 200 OK");
+        unwatched.remove().await.unwrap();
+    })
+    .await;
+}
+
+/// Upstream's operator leaves such addresses.
+#[tokio::test]
+async fn program_workspace_with_an_unsealed_address_fetches_the_sealed_one() {
+    let system = System::start(&[]).await;
+    with_namespace(&system, async |namespace| {
+        let sealed = created(namespace, "demo").await;
+        let open = Artifact {
+            url: sealed.url.rsplit_once('/').unwrap().0.to_owned(),
+            ..sealed.clone()
+        };
+        assert_eq!(fetched(&open).await.status, "HTTP/1.1 404 Not Found");
+        for (name, generation) in [("current", 2), ("older", 3)] {
+            let object = workspace(name, &open);
+            namespace.create_object(object).await.unwrap();
+            eventually("the Workspace to be ready", async || {
+                let workspace = namespace.api::<Workspace>().get(name).await.unwrap();
+                let conditions = workspace.status.unwrap_or_default().conditions;
+                let mut ready = conditions.iter().filter(|found| found.type_ == "Ready");
+                if ready.any(|ready| ready.status == "True") {
+                    Ok(())
+                } else {
+                    Err(format!("{conditions:#?}"))
+                }
+            })
+            .await
+            .unwrap();
+            edited(namespace, "demo", generation).await;
+        }
+    })
+    .await;
 }

@@ -322,11 +322,14 @@ impl TakenOver {
         let fetched = json!(init.init_containers).to_string();
         let programs = Api::<Program>::namespaced(self.client.clone(), NAMESPACE);
         let digests = programs.list(&ListParams::default()).await.unwrap();
-        let mut digests = digests.items.iter().filter_map(|program| {
+        let mut artifacts = digests.items.iter().filter_map(|program| {
             let artifact = program.status.as_ref()?.artifact.as_ref()?;
-            artifact.digest.as_deref()
+            Some((artifact.digest.as_deref()?, &artifact.url))
         });
-        assert!(digests.any(|digest| fetched.contains(digest)), "{fetched}");
+        // The address has a seal, which upstream's has not.
+        let is_ours =
+            |(digest, url): (&str, &String)| fetched.contains(digest) && fetched.contains(url);
+        assert!(artifacts.any(is_ours), "{fetched}");
         assert_eq!(self.updates.new_of(name), [""; 0]);
     }
 }
