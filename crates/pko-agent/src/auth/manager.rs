@@ -41,7 +41,7 @@ mod tests {
         let token = key.sign(&Claims::new("ws.ns", now)).unwrap();
         assert!(authorizer.authorize(&token, now).is_ok());
         let status = authorizer
-            .authorize(&token, now + Duration::from_mins(6))
+            .authorize(&token, now + Duration::from_mins(16))
             .unwrap_err();
         assert_eq!(status.code(), tonic::Code::Unauthenticated);
         assert_eq!(status.message(), "unauthenticated: the token has expired");

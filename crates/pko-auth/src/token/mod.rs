@@ -25,11 +25,13 @@ pub use mac::MacKey;
 
 /// Agents verify tokens of this issuer by the manager's key, and others by the API server.
 pub const ISSUER: &str = "pulumi-kubernetes-operator";
+/// How long a token is valid at an agent whose clock differs by [`CLOCK_SKEW`] at most.
 pub const LIFETIME: Duration = Duration::from_mins(5);
 /// Tokens with a longer lifetime are rejected.
 pub const MAX_LIFETIME: Duration = Duration::from_hours(1);
-/// The tolerated difference between the clocks of a manager and an agent.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
+/// The tolerated difference between the clocks of a manager and an agent. Tokens are dated back and
+/// expire later by as much, so an agent that tolerates less accepts them, too.
+pub const CLOCK_SKEW: Duration = Duration::from_mins(5);
 
 /// `{"alg":"EdDSA","typ":"JWT"}`
 const HEADER: &str = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9";
@@ -48,14 +50,16 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// A manager's claims for a workspace, valid for [`LIFETIME`] from now.
+    /// A manager's claims for a workspace, valid for [`LIFETIME`] from now, whether the agent's clock
+    /// is behind or ahead.
     #[must_use]
     pub fn new(audience: &str, now: Timestamp) -> Self {
+        let now = now.as_second();
         Self {
             iss: ISSUER.to_owned(),
             aud: audience.to_owned(),
-            iat: now.as_second(),
-            exp: now.as_second().saturating_add(seconds(LIFETIME)),
+            iat: now.saturating_sub(seconds(CLOCK_SKEW)),
+            exp: now.saturating_add(seconds(LIFETIME + CLOCK_SKEW)),
         }
     }
 

@@ -44,16 +44,30 @@ fn token_is_valid_until_expiry_plus_skew() {
     let token = key.sign(&claims()).unwrap();
     let table = [
         (0, Ok(claims())),
-        (-30, Ok(claims())),
-        (-31, Err(TokenError::NotYetValid)),
-        (300, Ok(claims())),
-        (329, Ok(claims())),
-        (330, Err(TokenError::Expired)),
+        (-600, Ok(claims())),
+        (-601, Err(TokenError::NotYetValid)),
+        (600, Ok(claims())),
+        (899, Ok(claims())),
+        (900, Err(TokenError::Expired)),
         (100_000, Err(TokenError::Expired)),
     ];
     for (seconds, expected) in table {
         assert_eq!(check(&token, &key, after(seconds)), expected, "{seconds}");
     }
+}
+
+/// Agents of earlier versions tolerate half a minute.
+#[test]
+fn token_is_valid_for_its_lifetime_at_a_strict_agent_with_skew() {
+    let (claims, strict) = (claims(), 30);
+    let (skew, lifetime) = (seconds(CLOCK_SKEW), seconds(LIFETIME));
+    for age in [0, lifetime - 1] {
+        for clock in [-skew, 0, skew] {
+            let there = now().as_second() + age + clock;
+            assert!(claims.iat <= there + strict && claims.exp > there - strict);
+        }
+    }
+    assert!(claims.exp - claims.iat <= seconds(MAX_LIFETIME));
 }
 
 #[test]
@@ -102,6 +116,7 @@ fn token_with_wrong_claims_is_rejected() {
         ),
         (
             Claims {
+                iat: at,
                 exp: at + 3601,
                 ..claims()
             },
@@ -125,6 +140,7 @@ fn token_with_wrong_claims_is_rejected() {
         ),
         (
             Claims {
+                iat: at,
                 exp: at,
                 ..claims()
             },
@@ -132,16 +148,16 @@ fn token_with_wrong_claims_is_rejected() {
         ),
         (
             Claims {
-                iat: at + 60,
-                exp: at + 120,
+                iat: at + 360,
+                exp: at + 420,
                 ..claims()
             },
             TokenError::NotYetValid,
         ),
         (
             Claims {
-                iat: at - 120,
-                exp: at - 60,
+                iat: at - 420,
+                exp: at - 360,
                 ..claims()
             },
             TokenError::Expired,
@@ -152,6 +168,7 @@ fn token_with_wrong_claims_is_rejected() {
         assert_eq!(check(&token, &key, now()), Err(error), "{claims:?}");
     }
     let hour = Claims {
+        iat: at,
         exp: at + 3600,
         ..claims()
     };
