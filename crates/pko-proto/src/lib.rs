@@ -4,9 +4,13 @@
 //! `cargo xtask generate` generates the Rust in `src/gen` from `proto/`. It is committed, so builds
 //! need no `protoc`.
 
+pub use prost_types::{Struct, Timestamp};
+
+pub mod agent_codec;
 pub mod convert;
 pub mod details;
 mod printing;
+pub mod wire_scan;
 
 /// Upstream's `agent.AutomationService`.
 pub mod agent {
@@ -54,8 +58,19 @@ pub mod events {
     include!("gen/events.rs");
 }
 
-/// The largest messages carry a stack's outputs or a large configuration.
+/// What an agent takes from its callers and from the CLI: a large configuration, a large event.
 pub const MAX_MESSAGE_BYTES: usize = 400 * 1024 * 1024;
 
-/// The trailers of a failed call carry the CLI's output.
+/// The headers that an agent takes from its callers.
 pub const MAX_HEADER_BYTES: u32 = 16 * 1024 * 1024;
+
+/// What a manager takes from an agent in one response, unless it has the result of a run.
+pub const MAX_CONTROL_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a manager takes from an agent in one message with the result of a run. Our agents leave the
+/// outputs out of a result that is larger.
+pub const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
+
+/// What a manager takes from an agent as headers and trailers. The trailers of a failed call have
+/// the CLI's output, which our agents shorten to fit.
+pub const MAX_AGENT_HEADER_BYTES: u32 = 64 * 1024;

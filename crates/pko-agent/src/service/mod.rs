@@ -2,6 +2,7 @@
 
 mod automation;
 pub(crate) mod call_log;
+mod manager_limits;
 mod runs;
 mod status;
 mod stream;

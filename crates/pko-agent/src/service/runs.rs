@@ -13,7 +13,10 @@ use pko_proto::{
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
-use super::GrpcResult;
+use super::{
+    GrpcResult,
+    manager_limits::{fit_event, fit_run},
+};
 use crate::{
     pulumi::StopReason,
     run::{LostRun, RunRequest, Runs},
@@ -32,7 +35,7 @@ impl RunService for RunServer {
         let request = request.into_inner();
         let run_id = request.run_id.clone();
         let run = self.runs.start(&run_id, run_request(request)?, false)?;
-        Ok(Response::new(run))
+        Ok(Response::new(fit_run(run)))
     }
 
     async fn watch_run(
@@ -41,19 +44,20 @@ impl RunService for RunServer {
     ) -> GrpcResult<Self::WatchRunStream> {
         let request = request.into_inner();
         let events = self.runs.watch(&request.run_id, request.after_sequence)?;
-        let events = ReceiverStream::new(events).map(|event| event.map_err(Status::from));
+        let events = ReceiverStream::new(events);
+        let events = events.map(|event| event.map(fit_event).map_err(Status::from));
         Ok(Response::new(Box::pin(events)))
     }
 
     async fn get_run(&self, request: Request<GetRunRequest>) -> GrpcResult<Run> {
-        Ok(Response::new(self.runs.get(&request.into_inner().run_id)?))
+        let run = self.runs.get(&request.into_inner().run_id)?;
+        Ok(Response::new(fit_run(run)))
     }
 
     async fn cancel_run(&self, request: Request<CancelRunRequest>) -> GrpcResult<Run> {
         let run_id = request.into_inner().run_id;
-        Ok(Response::new(
-            self.runs.cancel(&run_id, StopReason::Canceled)?,
-        ))
+        let run = self.runs.cancel(&run_id, StopReason::Canceled)?;
+        Ok(Response::new(fit_run(run)))
     }
 
     async fn acknowledge_run(

@@ -9,6 +9,7 @@ use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
+use super::manager_limits::fit_status_text;
 use crate::{pulumi::CliFailure, run::RunsError, workspace::WorkspaceError};
 
 impl From<WorkspaceError> for Status {
@@ -69,11 +70,14 @@ impl ErrorDetails {
     }
 }
 
+/// Shortens a text for which a manager has no room.
 fn status_with_details(code: Code, text: String, details: &ErrorDetails) -> Status {
+    let details = details.to_any();
+    let text = fit_status_text(&text, details.iter().map(Message::encoded_len).sum());
     let status = RpcStatus {
         code: code.into(),
         message: text.clone(),
-        details: details.to_any(),
+        details,
     };
     Status::with_details(code, text, status.encode_to_vec().into())
 }
