@@ -35,6 +35,7 @@ pub mod git_server;
 pub mod kstatus;
 mod last_lines;
 mod lifeline;
+pub mod lying_agent;
 pub mod namespace;
 pub mod node;
 mod process_group;
