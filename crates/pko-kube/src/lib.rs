@@ -29,7 +29,7 @@ pub use outputs::masked_outputs;
 pub use own_writes::{OwnWrites, resource_version};
 pub use owners::add_owner;
 pub use reviews::{may_access_path, review_token};
-pub use tokens::request_token;
+pub use tokens::{RequestedToken, request_token};
 pub use watches::{EventStream, watch, watch_dynamic};
 
 /// A failed request to the Kubernetes API, with the object it was about.

@@ -1,19 +1,31 @@
 //! Tokens of service accounts.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec, TokenRequestStatus},
+    authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
 };
 use kube::{Api, Client, api::PostParams};
 
 use crate::{RequestError, objects::request_error};
 
+/// A token, and how long it is valid from now on. The time comes from the API server as a duration,
+/// so that it does not depend on the clock of this machine.
+pub struct RequestedToken {
+    pub token: String,
+    pub lifetime: Duration,
+}
+
+/// The lifetime that the API server grants by default.
+const DEFAULT_LIFETIME: Duration = Duration::from_hours(1);
+
 /// Requests a token of a service account for one audience. The response may lack a token.
 pub async fn request_token(
     client: &Client,
     (namespace, account): (&str, &str),
     audience: &str,
-) -> Result<Option<TokenRequestStatus>, RequestError> {
+) -> Result<Option<RequestedToken>, RequestError> {
     let request = TokenRequest {
         spec: TokenRequestSpec {
             audiences: vec![audience.to_owned()],
@@ -30,5 +42,10 @@ pub async fn request_token(
         namespace,
         account,
     ))?;
-    Ok(response.status)
+    let seconds = response.spec.expiration_seconds;
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Ok(response.status.map(|status| RequestedToken {
+        token: status.token,
+        lifetime: seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs),
+    }))
 }

@@ -671,6 +671,9 @@ impl SimulatedCluster {
             update::UpdateRead::Workspace(_) => {
                 update::UpdateResponse::Workspace(self.workspace.clone().map(Box::new))
             }
+            update::UpdateRead::PrecedingRuns => {
+                update::UpdateResponse::PrecedingRuns(update::PrecedingRuns::Ended(None))
+            }
         }
     }
 
@@ -1011,6 +1014,7 @@ fn update_read(read: &update::UpdateRead) -> &'static str {
     match read {
         update::UpdateRead::Awaited(_) => "awaited",
         update::UpdateRead::Workspace(_) => "workspace",
+        update::UpdateRead::PrecedingRuns => "preceding runs",
     }
 }
 

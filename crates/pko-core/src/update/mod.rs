@@ -11,10 +11,12 @@ mod cancel;
 mod finalizer;
 mod interrupted_runs;
 mod observed;
+mod outcome_check;
 mod outputs;
 mod result;
 mod rules;
 mod run;
+mod run_deadline;
 mod run_request;
 mod status;
 #[cfg(test)]
@@ -34,12 +36,14 @@ use pko_api::{
 pub use finalizer::stack_awaits;
 pub use interrupted_runs::{InterruptedRun, interrupted_runs};
 pub use observed::{
-    AdmissionRequest, AgentState, ObservedUpdate, RunError, RunProgress, UpdateEffect, UpdateRead,
-    UpdateResponse, UpdateWrite,
+    AdmissionRequest, AgentState, ObservedUpdate, PrecedingRuns, RunError, RunProgress,
+    UpdateEffect, UpdateRead, UpdateResponse, UpdateWrite,
 };
+pub use outcome_check::is_version;
 pub(crate) use outputs::data_key;
 pub use outputs::{other_outputs_name, outputs_secret};
 pub use result::{RunOutcome, StackOutput};
+pub use run_deadline::preceding_runs;
 pub use run_request::run_request;
 pub use status::has_begun;
 
@@ -90,6 +94,7 @@ impl Machine for ObservedUpdate {
             UpdateResponse::Admission(admission) => self.admission = Fact::Known(admission),
             UpdateResponse::Agent(agent) => self.agent = Fact::Known(agent),
             UpdateResponse::Run(run) => self.run = Fact::Known(run),
+            UpdateResponse::PrecedingRuns(runs) => self.preceding_runs = Fact::Known(runs),
             UpdateResponse::Outputs(outputs) => self.outputs = Fact::Known(outputs),
         }
     }

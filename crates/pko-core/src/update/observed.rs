@@ -1,5 +1,7 @@
 //! What is known of an Update, what can be asked, and what can be done.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use pko_api::{Update, Workspace, auto::v1alpha1::UpdateStatus, names::events::UpdateEvent};
@@ -27,6 +29,10 @@ pub struct ObservedUpdate {
     pub run: Fact<Result<RunProgress, RunError>>,
     /// The name of the Secret that has its outputs, or why there is none.
     pub outputs: Fact<Result<String, String>>,
+    /// The runs that its agent got before it.
+    pub preceding_runs: Fact<PrecedingRuns>,
+    /// The time limit of Updates that set none.
+    pub run_timeout: Option<Duration>,
     /// Since when this manager leads: no other one has started a run after that.
     pub leading_since: Timestamp,
 }
@@ -44,6 +50,8 @@ pub enum AgentState {
         /// Why it can't be reached.
         message: String,
     },
+    /// The one in which the run was begun does not exist any more, and there is no other yet.
+    Gone,
 }
 
 impl AgentState {
@@ -53,6 +61,7 @@ impl AgentState {
         match self {
             Self::Reachable(instance) => Some(instance),
             Self::Unreachable { instance, .. } => instance.as_deref(),
+            Self::Gone => None,
         }
     }
 }
@@ -68,6 +77,15 @@ pub enum RunProgress {
     NotStarted,
 }
 
+/// The runs that an agent got before another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrecedingRuns {
+    /// One of them has not ended.
+    InProgress,
+    /// All have ended, the last one at this time.
+    Ended(Option<Timestamp>),
+}
+
 /// Why nothing is known of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
@@ -75,6 +93,8 @@ pub enum RunError {
     Unreachable(String),
     /// The agent refused to start it.
     Refused(String),
+    /// What the agent reports about it is more than the manager takes, and will be the next time.
+    Oversized(String),
     /// It was begun, and nobody can say what became of it: upstream's agents forget a run with its caller.
     Lost(String),
 }
@@ -86,6 +106,8 @@ pub enum UpdateRead {
     Awaited(String),
     /// The Workspace of this name. Only a live read proves that it does not exist.
     Workspace(String),
+    /// The runs that the agent got before this one.
+    PrecedingRuns,
 }
 
 /// What an Update's rules can change before they finish.
@@ -121,6 +143,8 @@ pub enum UpdateResponse {
     Awaited(bool),
     /// To [`UpdateRead::Workspace`].
     Workspace(Option<Box<Workspace>>),
+    /// To [`UpdateRead::PrecedingRuns`].
+    PrecedingRuns(PrecedingRuns),
     /// To [`UpdateWrite::Admit`].
     Admission(Admission),
     /// To [`UpdateWrite::AcquireAgent`].
@@ -155,6 +179,15 @@ pub enum UpdateEffect {
 }
 
 impl ObservedUpdate {
+    /// With a time limit for Updates that set none.
+    #[must_use]
+    pub fn with_run_timeout(self, run_timeout: Option<Duration>) -> Self {
+        Self {
+            run_timeout,
+            ..self
+        }
+    }
+
     /// A world in which only the Update is known, for a manager that leads since then.
     #[must_use]
     pub fn new(update: Update, leading_since: Timestamp) -> Self {
@@ -166,6 +199,8 @@ impl ObservedUpdate {
             agent: Fact::Unknown,
             run: Fact::Unknown,
             outputs: Fact::Unknown,
+            preceding_runs: Fact::Unknown,
+            run_timeout: None,
             leading_since,
         }
     }

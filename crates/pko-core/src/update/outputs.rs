@@ -14,6 +14,8 @@ use super::{RunOutcome, StackOutput};
 
 /// What the API server takes as the data of a Secret.
 const MOST_BYTES: usize = 1024 * 1024;
+/// Each has an entry in the Secret and is looked at several times.
+const MOST_OUTPUTS: usize = 10_000;
 /// What is left to the planned outputs in a status, which is an object of no more than that and is read often.
 const MOST_PLANNED_BYTES: usize = 64 * 1024;
 
@@ -22,20 +24,36 @@ impl RunOutcome {
     /// result of a good update would never be recorded.
     #[must_use]
     pub fn outputs_problem(&self) -> Option<String> {
-        let bytes: usize = self.outputs.values().map(|output| output.json.len()).sum();
+        if self.omitted_outputs.is_some() {
+            return self.omitted_outputs.clone();
+        }
+        if self.outputs.len() > MOST_OUTPUTS {
+            let count = self.outputs.len();
+            return Some(format!(
+                "there are {count} outputs and the limit is {MOST_OUTPUTS}: they are not kept; export fewer"
+            ));
+        }
+        let bytes = self.output_bytes();
         (bytes > MOST_BYTES).then(|| {
             format!("the outputs have {bytes} bytes and a Secret holds {MOST_BYTES}: they are not kept; export less")
         })
+    }
+
+    /// With the names.
+    fn output_bytes(&self) -> usize {
+        let sizes = self.outputs.iter();
+        sizes
+            .map(|(name, output)| name.len() + output.json.len())
+            .sum()
     }
 }
 
 /// What the outputs would be, secret ones masked; or why they are not shown.
 pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
-    let bytes: usize = outcome
-        .outputs
-        .values()
-        .map(|output| output.json.len())
-        .sum();
+    if let Some(problem) = outcome.outputs_problem() {
+        return Err(problem);
+    }
+    let bytes = outcome.output_bytes();
     if bytes > MOST_PLANNED_BYTES {
         return Err(format!(
             "the planned outputs have {bytes} bytes and a status holds {MOST_PLANNED_BYTES}: they are not shown"
@@ -110,12 +128,17 @@ fn data_keys<'names>(
     let is_key = |name: &&String| data_key(name) == **name;
     let mut keys: BTreeMap<&String, String> = BTreeMap::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
+    // Where to look on for a key that many names come to.
+    let mut next: BTreeMap<String, u64> = BTreeMap::new();
     let unchanged = names.clone().filter(is_key);
     for name in unchanged.chain(names.filter(|name| !is_key(name))) {
         let plain = data_key(name);
-        let numbered = (2..).map(|number: u64| format!("{plain}_{number}"));
-        let mut free = [plain.clone()].into_iter().chain(numbered);
-        let key = free.find(|key| !taken.contains(key)).unwrap_or_default();
+        let mut key = plain.clone();
+        let number = next.entry(plain.clone()).or_insert(2);
+        while taken.contains(&key) {
+            key = format!("{plain}_{number}");
+            *number += 1;
+        }
         taken.insert(key.clone());
         keys.insert(name, key);
     }

@@ -26,6 +26,8 @@ pub struct RunOutcome {
     pub project: Option<ProjectInfo>,
     /// The stack's outputs after `up`, or what they would be after a preview.
     pub outputs: BTreeMap<String, StackOutput>,
+    /// Why the outputs were dropped, if they were.
+    pub omitted_outputs: Option<String>,
     /// How many resources were created, updated and so on.
     pub changes: BTreeMap<String, i32>,
     /// What the CLI printed.

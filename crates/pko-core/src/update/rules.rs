@@ -16,7 +16,7 @@ use pko_api::{
 
 use super::{
     AdmissionRequest, AgentState, UpdateEffect, UpdateEvaluation, UpdateRead, UpdateStep,
-    UpdateWrite, cancel, finalizer, run, run_request, status,
+    UpdateWrite, cancel, finalizer, run, run_deadline::end_if_overdue, run_request, status,
 };
 use crate::{
     Event, Fact,
@@ -262,6 +262,14 @@ pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     }
     match agent {
         AgentState::Reachable(_) => None,
+        AgentState::Gone => {
+            let what = "the workspace's pod is gone, and the run with it; \
+                        what it had done by then is in the stack's state";
+            Some(end_without_result(
+                evaluation,
+                cancel::status_of_lost_run(evaluation, what),
+            ))
+        }
         AgentState::Unreachable { message, .. } if begun_in.is_some() => {
             Some(wait_for_run(evaluation, message))
         }
@@ -271,6 +279,10 @@ pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
 
 /// The run goes on, or will be found to have ended: nobody can say while the agent does not answer.
 pub(super) fn wait_for_run(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
+    end_if_overdue(evaluation, || keep_waiting(evaluation, message))
+}
+
+fn keep_waiting(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
     let status = status::agent_unreachable(evaluation, message);
     finish(
         status::patch_if_changed(evaluation, status),

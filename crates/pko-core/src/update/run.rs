@@ -12,18 +12,19 @@ use super::{
     UpdateWrite, cancel,
     outputs::{self, outputs_secret},
     rules::{end_without_result, requeue_at_expiry, wait_for_run},
+    run_deadline::end_if_overdue,
     status,
 };
 use crate::{
     Event, Fact,
-    condition_set::shortened_to,
+    condition_set::{shortened, shortened_to},
     step::{Requeue, finish},
 };
 
 /// For the end of a run that was missed.
 const RUN_AGAIN: Duration = Duration::from_mins(1);
 /// What is kept of what a preview printed.
-const MOST_PRINTED_BYTES: usize = 8 * 1024;
+pub(super) const MOST_PRINTED_BYTES: usize = 8 * 1024;
 
 /// Starts the run, or finds it, or tells it to end; and records its result.
 pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
@@ -46,7 +47,8 @@ pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     Some(match run {
         Ok(RunProgress::Running) => watch_run(evaluation, why),
         Ok(RunProgress::Ended(outcome)) => {
-            record_result(evaluation, &with_cancel_reason(*outcome, why))
+            let outcome = checked(evaluation, *outcome);
+            record_result(evaluation, &with_cancel_reason(outcome, why))
         }
         Ok(RunProgress::NotStarted) => end_without_result(
             evaluation,
@@ -56,16 +58,36 @@ pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
         Err(RunError::Lost(message)) => {
             end_without_result(evaluation, cancel::status_of_lost_run(evaluation, &message))
         }
-        Err(RunError::Refused(message)) => record_result(evaluation, &refusal_outcome(message)),
+        Err(RunError::Refused(message)) => record_result(
+            evaluation,
+            &failure_outcome(FailureClass::Configuration, message),
+        ),
+        Err(RunError::Oversized(message)) => {
+            record_result(evaluation, &failure_outcome(FailureClass::Program, message))
+        }
     })
 }
 
 fn watch_run(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep {
+    end_if_overdue(evaluation, || keep_watching(evaluation, why))
+}
+
+fn keep_watching(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep {
     let message = why.map(|why| format!("the operation is being canceled: {why}"));
     let status = status::progressing(evaluation, &message.unwrap_or_default());
     let mut effects = status::patch_if_changed(evaluation, status);
     effects.push(UpdateEffect::WatchRun);
     finish(effects, Requeue::after(RUN_AGAIN))
+}
+
+/// What the agent reports, as far as it can be true.
+fn checked(evaluation: &UpdateEvaluation, outcome: RunOutcome) -> RunOutcome {
+    let created = &evaluation.observed.update.metadata.creation_timestamp;
+    let created = created.as_ref().map(|time| time.0);
+    let begun = status::run_start(evaluation).map(|time| time.0);
+    outcome
+        .bounded()
+        .with_checked_times(created, begun, evaluation.now)
 }
 
 /// A run that was canceled says who wanted that: the agent does not know.
@@ -77,9 +99,9 @@ fn with_cancel_reason(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome 
     outcome
 }
 
-fn refusal_outcome(message: String) -> RunOutcome {
+fn failure_outcome(class: FailureClass, message: String) -> RunOutcome {
     RunOutcome {
-        class: Some(FailureClass::Configuration),
+        class: Some(class),
         message,
         ..RunOutcome::default()
     }
@@ -129,7 +151,7 @@ fn append_message(status: &mut UpdateStatus, text: &str) {
     let message = status.message.take().unwrap_or_default();
     let lines = [message.as_str(), text];
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-    status.message = Some(lines.join("\n"));
+    status.message = Some(shortened(&lines.join("\n")));
 }
 
 fn with_notes(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEvent> {

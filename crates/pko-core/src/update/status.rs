@@ -38,7 +38,7 @@ pub(super) fn run_instance(evaluation: &UpdateEvaluation) -> Option<&str> {
 }
 
 /// Since when its run is under way, if it is.
-fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
+pub(super) fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
     let stored = evaluation.observed.update.status.as_ref()?;
     let progress = find(&stored.conditions, Progressing);
     let progress = progress.filter(|_| is_true(&stored.conditions, Progressing))?;

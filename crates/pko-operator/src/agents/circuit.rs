@@ -1,4 +1,4 @@
-//! A circuit breaker for agents that don't respond: one caller tries again after a while, all
+//! A circuit breaker for agents that don't respond, or slowly: one caller tries again after a while, all
 //! others fail at once. Without it, each Update of such an agent would occupy a worker, and Updates
 //! elsewhere would wait.
 
@@ -51,7 +51,8 @@ impl UnresponsiveAgents {
         Ok(())
     }
 
-    /// Records the result of a call that started at `asked`.
+    /// Records the result of a call that started at `asked`. A slow success opens the circuit, too:
+    /// otherwise an agent that answers just in time would occupy a worker with each of its Updates.
     pub(super) fn record(
         &self,
         (workspace, instance): (&str, &str),
@@ -59,17 +60,16 @@ impl UnresponsiveAgents {
         asked: Instant,
         now: Instant,
     ) {
-        match answer {
-            Err(message) if now.duration_since(asked) >= SLOW => {
-                let agent = UnresponsiveAgent {
-                    instance: instance.to_owned(),
-                    since: now,
-                    message: message.to_owned(),
-                };
-                self.agents().insert(workspace.to_owned(), agent);
-            }
-            _ => self.forget(workspace),
+        if now.duration_since(asked) < SLOW {
+            return self.forget(workspace);
         }
+        let slow = "the workspace's agent responds slowly; one run at a time is looked after";
+        let agent = UnresponsiveAgent {
+            instance: instance.to_owned(),
+            since: now,
+            message: answer.err().unwrap_or(slow).to_owned(),
+        };
+        self.agents().insert(workspace.to_owned(), agent);
     }
 
     /// Closes the circuit.
@@ -111,10 +111,20 @@ mod tests {
         let (silence, now) = agent();
         assert_eq!(silence.check("ws", "pod-1", now + 10 * SECOND), Ok(()));
         let heard = now + 11 * SECOND;
-        silence.record(("ws", "pod-1"), Ok(()), now, heard);
+        silence.record(("ws", "pod-1"), Ok(()), heard, heard);
         for _ in 0..3 {
             assert_eq!(silence.check("ws", "pod-1", heard), Ok(()));
         }
+    }
+
+    #[test]
+    fn circuit_opens_for_a_slow_answer() {
+        let (silence, asked) = (UnresponsiveAgents::default(), Instant::now());
+        let now = asked + 9 * SECOND;
+        silence.record(("ws", "pod-1"), Ok(()), asked, now);
+        let message = silence.check("ws", "pod-1", now).unwrap_err();
+        assert!(message.contains("slowly"));
+        assert_eq!(silence.check("ws", "pod-1", now + 10 * SECOND), Ok(()));
     }
 
     #[test]

@@ -10,6 +10,8 @@
 
 mod circuit;
 mod client;
+#[cfg(test)]
+mod lying_agents;
 mod pool;
 #[cfg(test)]
 mod test_agent;
@@ -17,8 +19,9 @@ mod tokens;
 mod upstream_runs;
 
 pub(crate) use client::{
-    AgentReply, ConnectError, Connection, acknowledge, agent_error, cancel, config_item, connect,
-    is_transient, list_active_runs, start, start_request, status_text, wait_for_end, with_deadline,
+    AgentReply, ConnectError, Connection, ReceiveBudget, acknowledge, agent_error, cancel,
+    config_item, connect, is_transient, list_active_runs, start, start_request, status_text,
+    wait_for_end, with_deadline,
 };
 pub(crate) use pool::AgentPool;
 pub(crate) use tokens::{

@@ -9,7 +9,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{ConnectError, Connection, circuit::UnresponsiveAgents, client::probe, connect};
+use super::{
+    ConnectError, Connection, ReceiveBudget, circuit::UnresponsiveAgents, client::probe, connect,
+};
 use crate::workspace_runtime::AgentTarget;
 
 /// Closing affects new calls only: a caller keeps its connection as long as it needs it.
@@ -22,6 +24,7 @@ pub(crate) struct AgentPool {
     /// The instances whose runs were listed, by Workspace.
     probed: Arc<Mutex<HashMap<String, String>>>,
     unresponsive: UnresponsiveAgents,
+    budget: ReceiveBudget,
     /// Replaces every address in the cluster, for a manager outside of it.
     localhost: Option<String>,
 }
@@ -45,6 +48,7 @@ impl AgentPool {
             connections: Arc::default(),
             probed: Arc::default(),
             unresponsive: UnresponsiveAgents::default(),
+            budget: ReceiveBudget::default(),
             localhost: localhost.map(str::to_owned),
         }
     }
@@ -62,7 +66,8 @@ impl AgentPool {
             known.last_used = Instant::now();
             return Ok(known.connection.clone());
         }
-        let connection = connect(address, &agent.credentials).await?;
+        let share = self.budget.share(&agent.namespace);
+        let connection = connect(address, &agent.credentials, share).await?;
         let known = PooledConnection {
             address: address.to_owned(),
             instance: agent.instance.clone(),
@@ -210,6 +215,7 @@ mod tests {
             address: "unix:/nonexistent/socket".to_owned(),
             credentials: Credentials::None,
             instance: "pod-1".to_owned(),
+            namespace: "ns".to_owned(),
             owns_runs: true,
         };
         assert!(agents.connect("ws", &nowhere).await.is_err());
@@ -223,6 +229,7 @@ mod tests {
             address: address.to_owned(),
             credentials: Credentials::None,
             instance: String::new(),
+            namespace: "ns".to_owned(),
             owns_runs: true,
         };
         assert_eq!(

@@ -17,7 +17,7 @@ use pko_proto::agent::{
 use tokio::net::UnixListener;
 use tonic::{Request, Response, Status, service::Routes, transport::Server};
 
-use super::Credentials;
+use super::{ConnectError, Connection, Credentials, ReceiveBudget, connect};
 use crate::workspace_runtime::AgentTarget;
 
 /// A server on a socket of its own.
@@ -56,8 +56,21 @@ impl TestAgent {
             address: self.address.clone(),
             credentials: Credentials::None,
             instance: instance.to_owned(),
+            namespace: "ns".to_owned(),
             owns_runs: true,
         }
+    }
+
+    pub(super) async fn connect(&self) -> Connection {
+        self.connect_with(&Credentials::None).await.unwrap()
+    }
+
+    pub(super) async fn connect_with(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<Connection, ConnectError> {
+        let share = ReceiveBudget::default().share("ns");
+        connect(&self.address, credentials, share).await
     }
 }
 

@@ -34,5 +34,6 @@ impl Runs {
     pub(crate) fn release(&self, run: &str) {
         self.queue.release(run);
         self.pod_usage.release(run);
+        self.watchers.forget(run);
     }
 }

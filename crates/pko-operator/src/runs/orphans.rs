@@ -14,6 +14,7 @@ use pko_core::{
     condition_set::is_true,
     update::{RunProgress, has_begun},
 };
+use pko_proto::agent_codec::MAX_ACTIVE_RUNS;
 use tonic::Status;
 
 use crate::{
@@ -22,6 +23,9 @@ use crate::{
 };
 
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// An agent ends a canceled run within ten minutes. One that does not must not keep the run's place
+/// in the queue.
+const CANCEL_DEADLINE: Duration = Duration::from_mins(15);
 /// How many agents are contacted at a time after a start.
 const CONCURRENCY: usize = 10;
 
@@ -95,9 +99,19 @@ async fn cancel_until_ended(orphan: OrphanedRun, context: Arc<Context>) {
         run,
         "Update was deleted: canceling its run"
     );
-    while let Err(error) = try_cancel(&orphan, &context).await {
-        tracing::info!(run, error, "Failed to cancel a run; retrying");
-        tokio::time::sleep(RETRY_AFTER).await;
+    let cancel = async {
+        while let Err(error) = try_cancel(&orphan, &context).await {
+            tracing::info!(run, error, "Failed to cancel a run; retrying");
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    };
+    if tokio::time::timeout(CANCEL_DEADLINE, cancel).await.is_err() {
+        tracing::warn!(
+            namespace,
+            workspace,
+            run,
+            "The agent did not end a canceled run in time: its place in the queue is free"
+        );
     }
     context.runs.release(run);
 }
@@ -192,7 +206,8 @@ async fn cancel_unknown_runs(
     connection: &agents::Connection,
     context: &Context,
 ) -> Result<(), String> {
-    let mut runs = agents::list_active_runs(connection).await?;
+    let active = agents::list_active_runs(connection).await?;
+    let mut runs = active.ids;
     let cached = context.caches.updates.state();
     runs.retain(|run| {
         !cached
@@ -200,7 +215,7 @@ async fn cancel_unknown_runs(
             .any(|update| update.uid().as_ref() == Some(run))
     });
     if runs.is_empty() {
-        return Ok(());
+        return if_complete(active.is_cut);
     }
     let namespace = workspace.namespace().unwrap_or_default();
     let live = pko_kube::list_metadata::<Decoded<Update>>(&context.client, &namespace).await;
@@ -210,6 +225,16 @@ async fn cancel_unknown_runs(
         tracing::info!(namespace, run, "Run has no Update: canceling it");
         let canceled = agents::cancel(connection, &run).await;
         canceled.map_err(|error| format!("{error:?}"))?;
+    }
+    if_complete(active.is_cut)
+}
+
+/// A list that was cut is read again with the next change of the Workspace.
+fn if_complete(is_cut: bool) -> Result<(), String> {
+    if is_cut {
+        return Err(format!(
+            "the agent lists more than {MAX_ACTIVE_RUNS} active runs; the others are ignored for now"
+        ));
     }
     Ok(())
 }

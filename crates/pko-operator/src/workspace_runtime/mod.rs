@@ -27,6 +27,8 @@ pub(crate) struct AgentTarget {
     pub(crate) credentials: Credentials,
     /// Identifies the agent's journal: another instance does not know the runs of this one.
     pub(crate) instance: String,
+    /// All agents of a namespace share what the manager has for their messages.
+    pub(crate) namespace: String,
     /// False for an agent of upstream, whose runs last as long as the call that started them.
     pub(crate) owns_runs: bool,
 }
@@ -41,6 +43,11 @@ pub(crate) trait WorkspaceRuntime: Send + Sync {
 
     /// The agent of a workspace, if it has one now.
     fn agent(&self, workspace: &Workspace) -> Option<AgentTarget>;
+
+    /// Whether this instance of a workspace's agent certainly does not exist any more.
+    fn is_gone<'a>(&'a self, _workspace: &'a Workspace, _instance: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
 
     /// Records that this instance of an agent rejects the manager's credentials.
     fn record_rejection(&self, _instance: &str) {}

@@ -27,6 +27,7 @@ mod invalid_stacks;
 mod isolation;
 mod leader_election;
 mod locks;
+mod lying_agents;
 mod manager_kills;
 mod manager_restart;
 mod manual_updates;

@@ -5,6 +5,7 @@ mod finalizer;
 mod interrupted_runs;
 mod result;
 mod run;
+mod run_deadline;
 mod scenarios;
 mod waiting;
 
@@ -41,6 +42,8 @@ struct UpdateFixture {
     agent: AgentState,
     run: Result<RunProgress, RunError>,
     outputs: Result<(), String>,
+    preceding_runs: PrecedingRuns,
+    run_timeout: Option<std::time::Duration>,
     leading_since: Timestamp,
 }
 
@@ -70,6 +73,8 @@ fn fixture() -> UpdateFixture {
         agent: AgentState::Reachable(HERE.to_owned()),
         run: Ok(RunProgress::Running),
         outputs: Ok(()),
+        preceding_runs: PrecedingRuns::Ended(None),
+        run_timeout: None,
         leading_since: now() - SignedDuration::from_hours(1),
     }
 }
@@ -201,7 +206,8 @@ impl UpdateFixture {
 
     fn decide(&self) -> UpdateOutcome {
         let update = serde_json::from_value(self.update.clone()).unwrap();
-        let mut observed = ObservedUpdate::new(update, self.leading_since);
+        let mut observed =
+            ObservedUpdate::new(update, self.leading_since).with_run_timeout(self.run_timeout);
         let mut requests = Vec::new();
         loop {
             match observed.decide(now()) {
@@ -217,6 +223,9 @@ impl UpdateFixture {
                                 .clone()
                                 .map(|object| serde_json::from_value(object).unwrap()),
                         ),
+                        UpdateStep::Read(UpdateRead::PrecedingRuns) => {
+                            UpdateResponse::PrecedingRuns(self.preceding_runs)
+                        }
                         UpdateStep::Write(UpdateWrite::Admit(_)) => {
                             UpdateResponse::Admission(self.turn.clone())
                         }
@@ -259,6 +268,7 @@ impl UpdateOutcome {
         let name = |request: &UpdateStep| match request {
             UpdateStep::Read(UpdateRead::Awaited(_)) => "awaited",
             UpdateStep::Read(UpdateRead::Workspace(_)) => "workspace",
+            UpdateStep::Read(UpdateRead::PrecedingRuns) => "preceding runs",
             UpdateStep::Write(UpdateWrite::Admit(_)) => "admission",
             UpdateStep::Write(UpdateWrite::AcquireAgent(_)) => "agent",
             UpdateStep::Write(UpdateWrite::StartRun(..)) => "run",

@@ -155,7 +155,7 @@ fn successful_run_is_recorded_without_storable_outputs() {
     );
     let message = outcome.status().unwrap().message.clone().unwrap();
     assert!(
-        message.starts_with("all fine\nthe outputs have 2097162 bytes"),
+        message.starts_with("all fine\nthe outputs have 2097177 bytes"),
         "{message}"
     );
 }
@@ -253,6 +253,58 @@ fn refused_run_has_failed() {
             "settled",
         ]
     );
+}
+
+/// What a lying agent reports, in the worst case.
+#[test]
+fn impossible_result_is_recorded_without_what_is_impossible() {
+    let year_9999 = Timestamp::from_second(253_402_207_200).unwrap();
+    let outcome = RunOutcome {
+        start: Some(Timestamp::UNIX_EPOCH),
+        end: Some(year_9999),
+        permalink: Some("javascript:alert(1)".into()),
+        changes: BTreeMap::from([("create".to_owned(), -7), ("same".to_owned(), 1)]),
+        outputs: BTreeMap::from([(
+            "x".repeat(2_000_000),
+            StackOutput {
+                json: b"1".to_vec(),
+                secret: false,
+            },
+        )]),
+        ..succeeded()
+    };
+    let update = fixture()
+        .progressing()
+        .with(json!({ "metadata": { "creationTimestamp": ago(2_000) } }));
+    let outcome = update.ended(outcome).decide();
+    let status = outcome.status().unwrap();
+    assert!(serde_json::to_vec(status).unwrap().len() < 4096);
+    assert_eq!(
+        status.start_time.as_ref().unwrap().0.to_string(),
+        ago(1_000)
+    );
+    assert_eq!(status.end_time.as_ref().unwrap().0, now());
+    assert_eq!((&status.permalink, &status.outputs), (&None, &None));
+    assert_eq!(status.resource_changes, [("same".to_owned(), 1)].into());
+    let message = status.message.as_deref().unwrap();
+    assert!(message.contains("they are not kept"), "{message}");
+    let complete = &status.conditions[2].message;
+    assert!(complete.contains("clock") && complete.contains("permalink"));
+}
+
+#[test]
+fn oversized_result_fails_with_its_reason() {
+    let oversized = fixture().run(Err(RunError::Oversized("export less".into())));
+    let outcome = oversized.decide();
+    assert_eq!(
+        outcome.lines()[1..3],
+        [
+            "status Progressing=False/Complete Failed=True/UpdateFailed Complete=True/Updated export less",
+            "acknowledge"
+        ]
+    );
+    let class = outcome.status().unwrap().failure_class.as_deref();
+    assert_eq!(class, Some("program"));
 }
 
 #[test]

@@ -158,6 +158,18 @@ fn run_is_not_started_again_in_another_pod() {
     assert_eq!(class, Some("interrupted"));
 }
 
+/// A workspace that gets no new pod must not keep its turn.
+#[test]
+fn run_whose_pod_is_gone_is_aborted() {
+    let gone = "the workspace's pod is gone, and the run with it; what it had done by then is in the stack's state";
+    let gone = aborted("Aborted", gone);
+    check([(
+        "no pod at all",
+        fixture().progressing().agent(AgentState::Gone),
+        &["agent", &gone, FAILED, "settled"],
+    )]);
+}
+
 #[test]
 fn foreign_run_is_not_started_again() {
     let upstream = fixture()

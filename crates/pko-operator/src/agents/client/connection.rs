@@ -2,16 +2,23 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use axum::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use pko_proto::{
-    MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, agent::automation_service_client::AutomationServiceClient,
+    MAX_AGENT_HEADER_BYTES, MAX_CONTROL_BYTES, MAX_RESULT_BYTES,
+    agent::automation_service_client::AutomationServiceClient,
+    agent_codec::{AgentCodec, FromAgent, Ignored},
     run::run_service_client::RunServiceClient,
 };
 use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{
+    Request, Response, Status, Streaming,
+    client::Grpc,
+    transport::{Channel, Endpoint, Uri},
+};
 use tower::service_fn;
 
-use super::authorized::Authorized;
+use super::{authorized::Authorized, receive_budget::ReceiveShare};
 use crate::agents::tokens::{Credentials, CredentialsError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,11 +30,85 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// once in five minutes, or without a call in progress.
 const PING_UPSTREAM_EVERY: Duration = Duration::from_mins(6);
 
+/// An agent of upstream puts the whole output of the CLI into the trailers of a failed run.
+pub(super) const MAX_UPSTREAM_HEADER_BYTES: u32 = 1024 * 1024;
+/// What an agent may have on its way to the manager, on one stream and on all.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// A message of which only the arrival matters.
+const MAX_IGNORED_BYTES: usize = 64 * 1024;
+
 /// The agent's services on one channel, which reconnects by itself. Each call gets its own token.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) automation: AutomationServiceClient<Authorized>,
     pub(crate) runs: RunServiceClient<Authorized>,
+    authorized: Authorized,
+}
+
+impl Connection {
+    /// Calls a method whose response may have the result of a run.
+    pub(super) async fn call<Q, R>(
+        &self,
+        path: &'static str,
+        request: Q,
+    ) -> Result<Response<R>, Status>
+    where
+        Q: prost::Message + 'static,
+        R: FromAgent,
+    {
+        let mut client = self.client(MAX_RESULT_BYTES).await?;
+        let path = PathAndQuery::from_static(path);
+        client
+            .unary(Request::new(request), path, AgentCodec::default())
+            .await
+    }
+
+    /// Calls a method whose response is a stream with the result of a run.
+    pub(in crate::agents) async fn stream<Q, R>(
+        &self,
+        path: &'static str,
+        request: Q,
+    ) -> Result<Streaming<R>, Status>
+    where
+        Q: prost::Message + 'static,
+        R: FromAgent,
+    {
+        let client = self.client(MAX_RESULT_BYTES).await?;
+        streaming(client, path, request).await
+    }
+
+    /// Calls a method whose response is a stream, of which only the first message and the end matter.
+    pub(super) async fn signal<Q: prost::Message + 'static>(
+        &self,
+        path: &'static str,
+        request: Q,
+    ) -> Result<Streaming<Ignored>, Status> {
+        let client = self.client(MAX_IGNORED_BYTES).await?;
+        streaming(client, path, request).await
+    }
+
+    async fn client(&self, max_bytes: usize) -> Result<Grpc<Authorized>, Status> {
+        let client = Grpc::new(self.authorized.clone());
+        let mut client = client.max_decoding_message_size(max_bytes);
+        let ready = client.ready().await;
+        ready.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(client)
+    }
+}
+
+async fn streaming<Q, R>(
+    mut client: Grpc<Authorized>,
+    path: &'static str,
+    request: Q,
+) -> Result<Streaming<R>, Status>
+where
+    Q: prost::Message + 'static,
+    R: FromAgent,
+{
+    let path = PathAndQuery::from_static(path);
+    let response = client.server_streaming(Request::new(request), path, AgentCodec::default());
+    Ok(response.await?.into_inner())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +123,7 @@ pub(crate) enum ConnectError {
 pub(crate) async fn connect(
     address: &str,
     credentials: &Credentials,
+    share: ReceiveShare,
 ) -> Result<Connection, ConnectError> {
     credentials.header().await?;
     let channel = match address.strip_prefix("unix:") {
@@ -55,11 +137,14 @@ pub(crate) async fn connect(
     let authorized = Authorized {
         channel,
         credentials: credentials.clone(),
+        share,
     };
     Ok(Connection {
         automation: AutomationServiceClient::new(authorized.clone())
-            .max_decoding_message_size(MAX_MESSAGE_BYTES),
-        runs: RunServiceClient::new(authorized).max_decoding_message_size(MAX_MESSAGE_BYTES),
+            .max_decoding_message_size(MAX_CONTROL_BYTES),
+        runs: RunServiceClient::new(authorized.clone())
+            .max_decoding_message_size(MAX_CONTROL_BYTES),
+        authorized,
     })
 }
 
@@ -70,6 +155,11 @@ fn endpoint(uri: String, credentials: &Credentials) -> Result<Endpoint, tonic::t
     } else {
         PING_EVERY
     };
+    let max_header_bytes = if is_upstream {
+        MAX_UPSTREAM_HEADER_BYTES
+    } else {
+        MAX_AGENT_HEADER_BYTES
+    };
     let endpoint = Endpoint::from_shared(uri)?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -77,7 +167,9 @@ fn endpoint(uri: String, credentials: &Credentials) -> Result<Endpoint, tonic::t
         .http2_keep_alive_interval(ping_every)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(!is_upstream)
-        .http2_max_header_list_size(MAX_HEADER_BYTES))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_max_header_list_size(max_header_bytes))
 }
 
 async fn through_socket(
@@ -99,12 +191,15 @@ mod tests {
     use std::sync::Arc;
 
     use axum::http::HeaderMap;
+    use parking_lot::Mutex;
     use pko_auth::token::{SigningKey, verify};
     use pko_proto::{agent::InstallRequest, run::ListRunsRequest};
     use tonic::{Code, Status, service::Routes};
 
     use super::*;
-    use crate::agents::{ManagerTokens, test_agent::TestAgent};
+    use crate::agents::{
+        ManagerTokens, client::receive_budget::ReceiveBudget, test_agent::TestAgent,
+    };
 
     /// An agent that rejects every call with the same status.
     fn refusing(
@@ -118,12 +213,11 @@ mod tests {
 
     #[tokio::test]
     async fn connection_receives_long_failures() {
-        let message = "output of the CLI, ".repeat(60 * 1024 / 19);
-        let details = vec![7; 60 * 1024];
+        let message = "output of the CLI, ".repeat(20 * 1024 / 19);
+        let details = vec![7; 20 * 1024];
         let failure = Status::with_details(Code::Unknown, &message, details.clone().into());
         let agent = refusing(move |_| failure.clone());
-        let connection = connect(&agent.address, &Credentials::None).await;
-        let mut connection = connection.unwrap();
+        let mut connection = agent.connect().await;
         for status in [
             connection.automation.install(InstallRequest {}).await.err(),
             connection.runs.list_runs(ListRunsRequest {}).await.err(),
@@ -147,7 +241,7 @@ mod tests {
             tokens: Arc::new(ManagerTokens::new(key)),
             audience: "ws.ns".to_owned(),
         };
-        let mut connection = connect(&agent.address, &credentials).await.unwrap();
+        let mut connection = agent.connect_with(&credentials).await.unwrap();
         let status = connection.runs.list_runs(ListRunsRequest {}).await;
         let status = status.unwrap_err();
         let token = status.message().strip_prefix("Bearer ").unwrap();
@@ -155,14 +249,41 @@ mod tests {
         assert!(verify(token, &keys, &["ws.ns".to_owned()], now).is_ok());
         let status = connection.automation.install(InstallRequest {}).await;
         assert!(status.unwrap_err().message().starts_with("Bearer "));
-        let connection = connect(&agent.address, &Credentials::None).await;
-        let status = connection.unwrap().runs.list_runs(ListRunsRequest {}).await;
+        let mut connection = agent.connect().await;
+        let status = connection.runs.list_runs(ListRunsRequest {}).await;
         assert_eq!(status.unwrap_err().message(), "none");
+    }
+
+    /// The clock of one of the two was set: the agent rejects what was signed before.
+    #[tokio::test]
+    async fn connection_presents_another_token_after_a_rejection() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&seen);
+        let agent = refusing(move |headers| {
+            let token = headers.get("authorization").cloned();
+            notes.lock().push(token.unwrap());
+            Status::unauthenticated("the token has expired")
+        });
+        let tokens = Arc::new(ManagerTokens::new(SigningKey::generate().unwrap()));
+        tokens.sign_long_ago("ws.ns");
+        let credentials = Credentials::Manager {
+            tokens,
+            audience: "ws.ns".to_owned(),
+        };
+        let mut connection = agent.connect_with(&credentials).await.unwrap();
+        for _ in 0..2 {
+            let status = connection.runs.list_runs(ListRunsRequest {}).await;
+            assert_eq!(status.unwrap_err().code(), Code::Unauthenticated);
+        }
+        let seen = seen.lock();
+        assert_eq!(seen.len(), 3, "once more, but not for a new token");
+        assert!(seen[0] != seen[1] && seen[1] == seen[2]);
     }
 
     #[tokio::test]
     async fn connection_without_token_fails() {
-        let error = connect("localhost:1", &Credentials::Unavailable)
+        let share = ReceiveBudget::default().share("ns");
+        let error = connect("localhost:1", &Credentials::Unavailable, share)
             .await
             .err();
         assert!(error.unwrap().to_string().contains("POD_SA_NAME"));

@@ -1,7 +1,7 @@
 //! Classifies failed calls of an agent.
 
-use pko_core::{plain_text::plain, workspace::AgentError};
-use pko_proto::{details, run::ErrorClass};
+use pko_core::{condition_set::shortened, plain_text::plain, workspace::AgentError};
+use pko_proto::{MAX_AGENT_HEADER_BYTES, details, run::ErrorClass};
 use tonic::{Code, Status};
 
 /// Whether a retry may succeed: the agent reports it, or the call failed in transport.
@@ -17,14 +17,38 @@ pub(crate) fn is_transient(status: &Status) -> bool {
 /// The error of a rejected call.
 pub(crate) fn agent_error(status: &Status) -> AgentError {
     if matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable) {
-        return AgentError::Unreachable(super::status_text(status));
+        return AgentError::Unreachable(status_text(status));
     }
     let known = details::error_info(status.details());
     let reason = known.as_ref().map(|known| known.reason.clone());
     AgentError::Refused {
         reason: reason.unwrap_or_else(|| format!("{:?}", status.code())),
-        message: known.map_or_else(|| plain(status.message()), |known| plain(&known.message)),
+        message: known.map_or_else(|| failure_text(status), |known| plain(&known.message)),
     }
+}
+
+/// A status as text, without its details, which are bytes.
+pub(crate) fn status_text(status: &Status) -> String {
+    format!("{:?}: {}", status.code(), failure_text(status))
+}
+
+/// The message of a status, without the colors that upstream's agents pass on. For responses beyond
+/// the manager's limits, it names the limit.
+pub(in crate::agents) fn failure_text(status: &Status) -> String {
+    const TOO_LONG: &str = "Error, decoded message length too large: ";
+    let message = status.message();
+    if let Some(sizes) = message.strip_prefix(TOO_LONG) {
+        return format!("the agent's message is larger than the manager accepts: {sizes}");
+    }
+    // HTTP/2 has no error of its own for it.
+    let is_reset = matches!(status.code(), Code::Internal | Code::ResourceExhausted);
+    if is_reset && message.starts_with("h2 protocol error") {
+        return format!(
+            "the agent broke the protocol, or sent more than {MAX_AGENT_HEADER_BYTES} bytes of headers, which is the \
+             limit: {message}"
+        );
+    }
+    plain(&shortened(message))
 }
 
 #[cfg(test)]
@@ -68,6 +92,19 @@ mod tests {
         assert_eq!(refused(&known), ("InvalidAccessToken".into(), "no".into()));
         let late = Status::deadline_exceeded("late");
         assert_eq!(refused(&late).0, "unreachable");
+    }
+
+    #[test]
+    fn failure_text_names_the_limit() {
+        let text = "Error, decoded message length too large: found 9 bytes, the limit is: 8 bytes";
+        assert_eq!(
+            failure_text(&Status::out_of_range(text)),
+            "the agent's message is larger than the manager accepts: found 9 bytes, the limit is: 8 bytes"
+        );
+        let reset = Status::internal("h2 protocol error: stream error");
+        assert!(failure_text(&reset).contains("more than 65536 bytes of headers"));
+        let long = Status::unknown("x".repeat(1_000_000));
+        assert!(status_text(&long).len() < 40_000);
     }
 
     #[test]

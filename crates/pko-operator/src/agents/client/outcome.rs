@@ -50,7 +50,10 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
         changes: result.resource_changes.into_iter().collect(),
         printed: join_output(&result.stdout, &result.stderr),
         notes: result.notes.iter().map(|note| plain(note)).collect(),
+        ..RunOutcome::default()
     }
+    // What is dropped here need not be held while the result is recorded.
+    .bounded()
 }
 
 /// Standard output, then standard error.

@@ -1,11 +1,11 @@
 //! What the manager presents to an agent.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::http::HeaderValue;
-use jiff::Timestamp;
 
 use super::{
+    Moment,
     manager::ManagerTokens,
     service_account::{IssueError, ServiceAccountIssuer, ServiceAccountTokens},
 };
@@ -48,12 +48,12 @@ pub(crate) enum CredentialsError {
 impl Credentials {
     /// The header of the next call. Tokens expire, so it must not be kept.
     pub(in crate::agents) async fn header(&self) -> Result<Option<HeaderValue>, CredentialsError> {
-        let now = Timestamp::now();
+        let now = Moment::now();
         let token = match self {
             Self::None => return Ok(None),
             Self::Manager { tokens, audience } => tokens.token(audience, now)?,
             Self::ServiceAccount { tokens, audience } => {
-                let token = tokens.token(audience, now).await;
+                let token = tokens.token(audience, now.monotonic).await;
                 token.map_err(|source| CredentialsError::Request {
                     audience: audience.clone(),
                     source,
@@ -65,6 +65,20 @@ impl Credentials {
         let mut header = header.map_err(|_| CredentialsError::Header)?;
         header.set_sensitive(true);
         Ok(Some(header))
+    }
+
+    /// Forgets the token of a header that an agent rejects. Returns whether it is worth another try.
+    pub(in crate::agents) async fn reject(&self, header: &HeaderValue) -> bool {
+        let header = header.to_str().unwrap_or_default();
+        let Some(token) = header.strip_prefix("Bearer ") else {
+            return false;
+        };
+        let now = Instant::now();
+        match self {
+            Self::None | Self::Unavailable => false,
+            Self::Manager { tokens, audience } => tokens.reject(audience, token, now),
+            Self::ServiceAccount { tokens, audience } => tokens.reject(audience, token, now).await,
+        }
     }
 
     pub(in crate::agents) fn may_be_upstream(&self) -> bool {

@@ -1,11 +1,16 @@
 //! Tokens of the manager's service account, for upstream's agents, which review the caller's token.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use pko_kube::RequestError;
+
+use super::MIN_AGE_OF_REJECTED;
 
 /// Replaced this long before they expire.
 const LEEWAY: Duration = Duration::from_mins(5);
@@ -15,7 +20,18 @@ const FORGET_AFTER: Duration = Duration::from_hours(2);
 #[derive(Clone)]
 pub(crate) struct IssuedToken {
     token: String,
-    end: Timestamp,
+    issued: Instant,
+    lifetime: Duration,
+}
+
+impl IssuedToken {
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.issued)
+    }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.age(now) + LEEWAY < self.lifetime
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +67,14 @@ impl ServiceAccountIssuer {
 impl TokenIssuer for ServiceAccountIssuer {
     async fn issue(&self, audience: &str) -> Result<IssuedToken, IssueError> {
         let account = (self.namespace.as_str(), self.name.as_str());
-        let status = pko_kube::request_token(&self.client, account, audience).await?;
-        let status = status.ok_or(IssueError::Empty)?;
+        // Before the request: the lifetime begins while it is in flight.
+        let issued = Instant::now();
+        let requested = pko_kube::request_token(&self.client, account, audience).await?;
+        let requested = requested.ok_or(IssueError::Empty)?;
         Ok(IssuedToken {
-            token: status.token,
-            end: status.expiration_timestamp.0,
+            token: requested.token,
+            issued,
+            lifetime: requested.lifetime,
         })
     }
 }
@@ -69,7 +88,7 @@ pub(crate) struct ServiceAccountTokens<I> {
 /// The token of an audience. Concurrent callers wait for one request.
 struct CachedToken {
     token: Arc<tokio::sync::Mutex<Option<IssuedToken>>>,
-    last_used: Timestamp,
+    last_used: Instant,
 }
 
 impl<I: TokenIssuer> ServiceAccountTokens<I> {
@@ -81,10 +100,10 @@ impl<I: TokenIssuer> ServiceAccountTokens<I> {
     }
 
     /// If there is no new token, returns the old one, because agents cache their reviews.
-    pub(crate) async fn token(&self, audience: &str, now: Timestamp) -> Result<String, IssueError> {
+    pub(crate) async fn token(&self, audience: &str, now: Instant) -> Result<String, IssueError> {
         let known = self.known(audience, now);
         let mut held = known.lock().await;
-        if let Some(issued) = held.as_ref().filter(|issued| issued.end > now + LEEWAY) {
+        if let Some(issued) = held.as_ref().filter(|issued| issued.is_fresh(now)) {
             return Ok(issued.token.clone());
         }
         match (self.issuer.issue(audience).await, held.as_ref()) {
@@ -97,13 +116,23 @@ impl<I: TokenIssuer> ServiceAccountTokens<I> {
         }
     }
 
-    fn known(
-        &self,
-        audience: &str,
-        now: Timestamp,
-    ) -> Arc<tokio::sync::Mutex<Option<IssuedToken>>> {
+    /// Forgets a token that an agent rejects. Returns whether the next token is another one.
+    pub(crate) async fn reject(&self, audience: &str, token: &str, now: Instant) -> bool {
+        let known = self.known(audience, now);
+        let mut held = known.lock().await;
+        let Some(issued) = held.as_ref().filter(|issued| issued.token == token) else {
+            return true;
+        };
+        let is_old = issued.age(now) >= MIN_AGE_OF_REJECTED;
+        if is_old {
+            *held = None;
+        }
+        is_old
+    }
+
+    fn known(&self, audience: &str, now: Instant) -> Arc<tokio::sync::Mutex<Option<IssuedToken>>> {
         let mut all = self.known.lock();
-        all.retain(|_, known| known.last_used + FORGET_AFTER > now);
+        all.retain(|_, known| now.saturating_duration_since(known.last_used) < FORGET_AFTER);
         let known = all
             .entry(audience.to_owned())
             .or_insert_with(|| CachedToken {
@@ -117,7 +146,10 @@ impl<I: TokenIssuer> ServiceAccountTokens<I> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{
+        LazyLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
 
     use axum::{
         BoxError,
@@ -133,7 +165,7 @@ mod tests {
     #[derive(Default)]
     struct NumberedIssuer {
         issued: AtomicUsize,
-        now: Mutex<Option<Timestamp>>,
+        now: Mutex<Option<Instant>>,
         fails: AtomicBool,
     }
 
@@ -143,16 +175,18 @@ mod tests {
                 return Err(IssueError::Empty);
             }
             let number = self.issued.fetch_add(1, Ordering::SeqCst);
-            let now = self.now.lock().unwrap();
             Ok(IssuedToken {
                 token: format!("{audience}-{number}"),
-                end: now + Duration::from_hours(1),
+                issued: self.now.lock().unwrap(),
+                lifetime: Duration::from_hours(1),
             })
         }
     }
 
-    fn after(minutes: u64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000).unwrap() + Duration::from_mins(minutes)
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    fn after(minutes: u64) -> Instant {
+        *START + Duration::from_mins(minutes)
     }
 
     async fn token(
@@ -195,11 +229,12 @@ mod tests {
         let status = json!({ "token": "t", "expirationTimestamp": "2027-01-15T08:00:00Z" });
         let answer = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {},
-            "spec": { "audiences": ["ws.ns"] }, "status": status,
+            "spec": { "audiences": ["ws.ns"], "expirationSeconds": 7200 }, "status": status,
         });
         let (issuer, request) = answering(201, &answer);
         let token = issuer.issue("ws.ns").await.ok().unwrap();
-        assert_eq!((token.token.as_str(), token.end), ("t", after(0)));
+        let lifetime = Duration::from_hours(2);
+        assert_eq!((token.token.as_str(), token.lifetime), ("t", lifetime));
         let expected = json!({
             "path": "/api/v1/namespaces/system/serviceaccounts/manager/token",
             "spec": { "audiences": ["ws.ns"] },
@@ -244,6 +279,17 @@ mod tests {
         }
         fails(&tokens, false);
         assert_eq!(token(&tokens, "a", 71).await.as_deref(), Some("a-1"));
+    }
+
+    #[tokio::test]
+    async fn service_account_token_is_requested_again_after_a_rejection() {
+        let tokens = ServiceAccountTokens::new(NumberedIssuer::default());
+        token(&tokens, "a", 0).await;
+        assert!(!tokens.reject("a", "a-0", after(0)).await, "it is new");
+        assert!(tokens.reject("a", "a-0", after(1)).await);
+        assert_eq!(token(&tokens, "a", 1).await.as_deref(), Some("a-1"));
+        assert!(tokens.reject("a", "a-0", after(1)).await, "replaced before");
+        assert_eq!(token(&tokens, "a", 1).await.as_deref(), Some("a-1"));
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use pko_proto::{
 use tokio::sync::watch;
 use tonic::{Code, Status, Streaming};
 
-use super::client::{Connection, outcome};
+use super::client::{Connection, failure_text, outcome};
 use crate::watch::{UpdateRef, UpdateTrigger};
 
 /// Runs that this manager started and whose results are not recorded yet, by id.
@@ -56,6 +56,11 @@ impl UpstreamRuns {
             UpstreamRun::Running(_) => RunProgress::Running,
             UpstreamRun::Ended(outcome) => RunProgress::Ended(outcome.clone()),
         })
+    }
+
+    /// Whether this process has the result of a run.
+    pub(crate) fn has_ended(&self, run: &str) -> bool {
+        matches!(self.known().get(run), Some(UpstreamRun::Ended(_)))
     }
 
     /// Starts a run in the background; its end triggers the Update.
@@ -134,7 +139,7 @@ async fn execute(connection: &Connection, request: StartRunRequest) -> RunOutcom
         Err(status) => Err(status),
     };
     match result {
-        Ok(Some(result)) => to_outcome(result, started),
+        Ok(Some(result)) => to_outcome(result, started).bounded(),
         Ok(None) => aborted(started),
         Err(status) => RunOutcome {
             start: Some(started),
@@ -170,26 +175,31 @@ async fn result_of(
     connection: &Connection,
     operation: Option<Operation>,
 ) -> Result<Option<OperationResult>, Status> {
-    let mut automation = connection.automation.clone();
     match operation {
         None => Err(Status::invalid_argument("the Update has no type")),
         Some(Operation::Preview(options)) => {
-            let stream = automation.preview(options).await?.into_inner();
-            read_result(stream, |message| match message.response? {
-                preview_stream::Response::Result(result) => Some(OperationResult {
-                    summary: result.summary,
-                    permalink: result.permalink,
-                    project: result.project_info,
-                    printed: outcome::join_output(&result.stdout, &result.stderr),
-                    ..OperationResult::default()
-                }),
-                preview_stream::Response::Event(_) => None,
+            let stream = connection
+                .stream("/agent.AutomationService/Preview", options)
+                .await?;
+            read_result(stream, |message: wire::PreviewStream| {
+                match message.response? {
+                    preview_stream::Response::Result(result) => Some(OperationResult {
+                        summary: result.summary,
+                        permalink: result.permalink,
+                        project: result.project_info,
+                        printed: outcome::join_output(&result.stdout, &result.stderr),
+                        ..OperationResult::default()
+                    }),
+                    preview_stream::Response::Event(_) => None,
+                }
             })
             .await
         }
         Some(Operation::Up(options)) => {
-            let stream = automation.up(options).await?.into_inner();
-            read_result(stream, |message| match message.response? {
+            let stream = connection
+                .stream("/agent.AutomationService/Up", options)
+                .await?;
+            read_result(stream, |message: wire::UpStream| match message.response? {
                 up_stream::Response::Result(result) => Some(OperationResult {
                     summary: result.summary,
                     permalink: result.permalink,
@@ -202,30 +212,38 @@ async fn result_of(
             .await
         }
         Some(Operation::Refresh(options)) => {
-            let stream = automation.refresh(options).await?.into_inner();
-            read_result(stream, |message| match message.response? {
-                refresh_stream::Response::Result(result) => Some(OperationResult {
-                    summary: result.summary,
-                    permalink: result.permalink,
-                    project: result.project_info,
-                    printed: outcome::join_output(&result.stdout, &result.stderr),
-                    ..OperationResult::default()
-                }),
-                refresh_stream::Response::Event(_) => None,
+            let stream = connection
+                .stream("/agent.AutomationService/Refresh", options)
+                .await?;
+            read_result(stream, |message: wire::RefreshStream| {
+                match message.response? {
+                    refresh_stream::Response::Result(result) => Some(OperationResult {
+                        summary: result.summary,
+                        permalink: result.permalink,
+                        project: result.project_info,
+                        printed: outcome::join_output(&result.stdout, &result.stderr),
+                        ..OperationResult::default()
+                    }),
+                    refresh_stream::Response::Event(_) => None,
+                }
             })
             .await
         }
         Some(Operation::Destroy(options)) => {
-            let stream = automation.destroy(options).await?.into_inner();
-            read_result(stream, |message| match message.response? {
-                destroy_stream::Response::Result(result) => Some(OperationResult {
-                    summary: result.summary,
-                    permalink: result.permalink,
-                    project: result.project_info,
-                    printed: outcome::join_output(&result.stdout, &result.stderr),
-                    ..OperationResult::default()
-                }),
-                destroy_stream::Response::Event(_) => None,
+            let stream = connection
+                .stream("/agent.AutomationService/Destroy", options)
+                .await?;
+            read_result(stream, |message: wire::DestroyStream| {
+                match message.response? {
+                    destroy_stream::Response::Result(result) => Some(OperationResult {
+                        summary: result.summary,
+                        permalink: result.permalink,
+                        project: result.project_info,
+                        printed: outcome::join_output(&result.stdout, &result.stderr),
+                        ..OperationResult::default()
+                    }),
+                    destroy_stream::Response::Event(_) => None,
+                }
             })
             .await
         }
@@ -302,8 +320,17 @@ fn failed(status: &Status) -> RunOutcome {
         None => RunOutcome {
             class,
             reason: Some(UpdateReason::Unknown.as_str().to_owned()),
-            message: plain(status.message()),
+            message: failure_message(status),
             ..RunOutcome::default()
         },
     }
+}
+
+/// Trailers beyond the limit lose the text.
+fn failure_message(status: &Status) -> String {
+    let text = failure_text(status);
+    if text.is_empty() {
+        return "the agent gives no reason, or a longer one than the manager accepts".to_owned();
+    }
+    text
 }

@@ -5,6 +5,7 @@ use pko_api::names::failures::FailureClass;
 use pko_core::update::{RunOutcome, RunProgress};
 use pko_proto::{
     agent::{self as wire, PulumiErrorInfo},
+    agent_codec::ActiveRuns,
     details::{RpcStatus, of_error},
     run::{RunStack, StartRunRequest, start_run_request::Operation},
 };
@@ -14,9 +15,9 @@ use tonic::{Code, Status};
 
 use super::UpstreamRuns;
 use crate::agents::{
-    AgentReply, Credentials, cancel,
+    AgentReply, cancel,
     client::probe,
-    connect, list_active_runs, start,
+    list_active_runs, start,
     test_agent::{StreamEnding, TestAgent, UpstreamAgent},
 };
 use crate::watch::UpdateRef;
@@ -48,15 +49,17 @@ struct StartedRun {
 
 async fn begin(upstream: &UpstreamAgent, request: StartRunRequest) -> StartedRun {
     let agent = TestAgent::serve(upstream.routes());
-    let connection = connect(&agent.address, &Credentials::None).await;
-    let connection = connection.unwrap();
+    let connection = agent.connect().await;
     assert_eq!(probe(&connection, "run").await, Ok(()), "it is there");
     assert_eq!(
         start(&connection, request.clone()).await,
         Ok(AgentReply::NotOwned)
     );
     assert_eq!(cancel(&connection, "run").await, Ok(AgentReply::NotOwned));
-    assert_eq!(list_active_runs(&connection).await, Ok(Vec::new()));
+    assert_eq!(
+        list_active_runs(&connection).await,
+        Ok(ActiveRuns::default())
+    );
     let (trigger, triggered) = unbounded_channel();
     let streams = UpstreamRuns::new(trigger);
     assert_eq!(streams.find("run"), None);

@@ -44,6 +44,19 @@ async fn connect(workspace: &Workspace, context: &Context) -> Result<Connection,
 /// Contacts the agent. From now on its pod is not replaced until the run is released.
 pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Context) -> AgentState {
     let agent = context.runtime.agent(workspace);
+    if let Some(begun_in) = instance_of_run(update) {
+        // Its result is here, whatever became of the pod.
+        if context
+            .runs
+            .upstream
+            .has_ended(&update.uid().unwrap_or_default())
+        {
+            return AgentState::Reachable(begun_in.to_owned());
+        }
+        if agent.is_none() && context.runtime.is_gone(workspace, begun_in).await {
+            return AgentState::Gone;
+        }
+    }
     let instance = agent.as_ref().map(|agent| agent.instance.clone());
     let (run, place) = (
         update.uid().unwrap_or_default(),
@@ -69,6 +82,11 @@ pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Cont
             message: contact.err().unwrap_or_default(),
         },
     }
+}
+
+fn instance_of_run(update: &Update) -> Option<&str> {
+    let status = update.status.as_ref();
+    status.and_then(|status| status.workspace_instance.as_deref())
 }
 
 /// Starts the run of an Update. Idempotent.
@@ -138,9 +156,9 @@ pub(super) fn watch(update: &Update, workspace: Option<&Workspace>, context: &Co
     let Some((workspace, agent)) = agent.filter(|_| !is_streamed) else {
         return;
     };
-    if !context.runs.watchers.start(&run) {
+    let Some(earliest) = context.runs.watchers.start(&run) else {
         return;
-    }
+    };
     let (watchers, agents) = (context.runs.watchers.clone(), context.agents.clone());
     let object = reference(update);
     tokio::spawn(async move {
@@ -154,6 +172,7 @@ pub(super) fn watch(update: &Update, workspace: Option<&Workspace>, context: &Co
             // Avoids a hot loop.
             tokio::time::sleep(WATCH_RETRY_AFTER).await;
         }
+        tokio::time::sleep_until(earliest).await;
         watchers.finish(&run, object);
     });
 }

@@ -3,7 +3,10 @@
 mod agent_run;
 mod outputs;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
@@ -20,10 +23,13 @@ use pko_api::{
 use pko_core::{
     Fact, Machine as _,
     condition_set::is_true,
-    update::{ObservedUpdate, UpdateEffect, UpdateRead, UpdateResponse, UpdateWrite, stack_awaits},
+    update::{
+        AgentState, ObservedUpdate, RunError, RunProgress, UpdateEffect, UpdateRead,
+        UpdateResponse, UpdateWrite, preceding_runs, stack_awaits,
+    },
 };
 use pko_kube::EventNote;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
 
 use super::{
     Context, ReconcileError, Reconciler, after_error,
@@ -97,25 +103,27 @@ async fn reconcile(
     let reconciler = UpdateReconciler {
         update,
         context: &context,
+        agent_deadline: AgentDeadline::default(),
     };
     let leading_since = *context.runs.leading_since.get_or_init(Timestamp::now);
-    reconcile_object(
-        &reconciler,
-        ObservedUpdate::new(update.clone(), leading_since),
-    )
-    .await
+    let observed = ObservedUpdate::new(update.clone(), leading_since);
+    let observed = observed.with_run_timeout(context.runs.timeout);
+    Box::pin(reconcile_object(&reconciler, observed)).await
 }
 
 struct UpdateReconciler<'a> {
     update: &'a Update,
     context: &'a Context,
+    agent_deadline: AgentDeadline,
 }
 
 impl Reconciler for UpdateReconciler<'_> {
     type Observed = ObservedUpdate;
 
     async fn read(&self, read: UpdateRead) -> Result<UpdateResponse, ReconcileError> {
-        let Self { update, context } = *self;
+        let Self {
+            update, context, ..
+        } = *self;
         Ok(match read {
             UpdateRead::Awaited(stack) => {
                 UpdateResponse::Awaited(is_awaited(update, context, &stack).await?)
@@ -123,27 +131,44 @@ impl Reconciler for UpdateReconciler<'_> {
             UpdateRead::Workspace(name) => {
                 UpdateResponse::Workspace(workspace(update, context, &name).await?)
             }
+            UpdateRead::PrecedingRuns => {
+                let known = context.caches.updates.state();
+                let known = known.iter().filter_map(|object| object.as_result().ok());
+                UpdateResponse::PrecedingRuns(preceding_runs(update, known))
+            }
         })
     }
 
     async fn write(&self, write: UpdateWrite) -> Result<UpdateResponse, ReconcileError> {
-        let Self { update, context } = *self;
+        let Self {
+            update,
+            context,
+            ref agent_deadline,
+        } = *self;
         Ok(match write {
             UpdateWrite::Admit(question) => {
                 context.runs.queue.wait_until_primed().await;
                 UpdateResponse::Admission(context.runs.queue.admit(update, *question))
             }
             UpdateWrite::AcquireAgent(workspace) => {
-                UpdateResponse::Agent(agent_run::reach(update, &workspace, context).await)
+                let reach = agent_run::reach(update, &workspace, context);
+                let late = || AgentState::Unreachable {
+                    instance: None,
+                    message: AgentDeadline::MESSAGE.to_owned(),
+                };
+                let agent = agent_deadline.limit(Box::pin(reach)).await;
+                UpdateResponse::Agent(agent.unwrap_or_else(late))
             }
             UpdateWrite::StartRun(workspace, publish) => {
                 if let Some(status) = publish {
                     write_status(update, context, &status).await?;
                 }
-                UpdateResponse::Run(agent_run::start(update, &workspace, context).await)
+                let run = agent_run::start(update, &workspace, context);
+                UpdateResponse::Run(agent_deadline.limit_run(Box::pin(run)).await)
             }
             UpdateWrite::CancelRun(workspace) => {
-                UpdateResponse::Run(agent_run::cancel(update, &workspace, context).await)
+                let run = agent_run::cancel(update, &workspace, context);
+                UpdateResponse::Run(agent_deadline.limit_run(Box::pin(run)).await)
             }
             UpdateWrite::StoreOutputs(secret) => {
                 UpdateResponse::Outputs(outputs::keep(update, *secret, context).await?)
@@ -156,7 +181,9 @@ impl Reconciler for UpdateReconciler<'_> {
         observed: &ObservedUpdate,
         effect: UpdateEffect,
     ) -> Result<(), ReconcileError> {
-        let Self { update, context } = *self;
+        let Self {
+            update, context, ..
+        } = *self;
         let workspace = match &observed.workspace {
             Fact::Known(workspace) => workspace.as_ref(),
             Fact::Unknown => None,
@@ -220,6 +247,29 @@ impl Reconciler for UpdateReconciler<'_> {
             effect,
             UpdateEffect::WatchRun | UpdateEffect::ReleaseAdmission
         )
+    }
+}
+
+/// The total time for the calls of an agent in one reconcile, from the first one on: each reconcile
+/// occupies a worker.
+#[derive(Default)]
+struct AgentDeadline(OnceLock<Instant>);
+
+impl AgentDeadline {
+    const TOTAL: Duration = Duration::from_secs(15);
+    const MESSAGE: &str = "the workspace's agent did not respond within 15 seconds";
+
+    async fn limit<T>(&self, calls: impl Future<Output = T>) -> Option<T> {
+        let end = *self.0.get_or_init(|| Instant::now() + Self::TOTAL);
+        tokio::time::timeout_at(end, calls).await.ok()
+    }
+
+    async fn limit_run(
+        &self,
+        call: impl Future<Output = Result<RunProgress, RunError>>,
+    ) -> Result<RunProgress, RunError> {
+        let late = || Err(RunError::Unreachable(Self::MESSAGE.to_owned()));
+        self.limit(call).await.unwrap_or_else(late)
     }
 }
 

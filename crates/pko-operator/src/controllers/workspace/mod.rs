@@ -21,6 +21,7 @@ use pko_api::{
 use pko_core::{
     Machine as _,
     condition_set::{find, is_true},
+    update::is_version,
     workspace::{
         AgentError, ObservedWorkspace, SetupStage, SetupState, WorkspaceEffect, WorkspaceRead,
         WorkspaceResponse, WorkspaceWrite, is_awaited,
@@ -45,6 +46,8 @@ use crate::{
 /// A container that has just started may take this long to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
+/// For all calls of the agent in one reconcile, which occupies a worker.
+const AGENT_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Runs until the manager ends.
 pub(crate) async fn run(
@@ -227,7 +230,13 @@ impl WorkspaceReconciler<'_> {
             Duration::ZERO
         };
         let uid = self.workspace.uid().unwrap_or_default();
-        let version = version(&self.context.agents, &uid, &agent, patience).await;
+        let version = version(&self.context.agents, &uid, &agent, patience);
+        let late = |_| {
+            let message = "the workspace's agent did not respond within 15 seconds";
+            Err(AgentError::Unreachable(message.to_owned()))
+        };
+        let version = tokio::time::timeout(AGENT_DEADLINE, version).await;
+        let version = version.unwrap_or_else(late).and_then(checked_version);
         let denials = ["Unauthenticated", "PermissionDenied"];
         if let Err(AgentError::Refused { reason, .. }) = &version
             && denials.contains(&reason.as_str())
@@ -262,6 +271,18 @@ fn measure_start(workspace: &Workspace, status: &WorkspaceStatus, metrics: &Metr
     if let Some(since) = since.or(created.map(|time| time.0)) {
         metrics.workspace_started(Timestamp::now().duration_since(since).as_secs_f64());
     }
+}
+
+fn checked_version(version: String) -> Result<String, AgentError> {
+    if is_version(&version) {
+        return Ok(version);
+    }
+    Err(AgentError::Refused {
+        reason: "InvalidVersion".to_owned(),
+        message: "the workspace's agent reports a version of Pulumi's CLI that is too long or has \
+                  unusual characters"
+            .to_owned(),
+    })
 }
 
 /// The version of an agent's Pulumi CLI. Retries while a new agent does not listen yet.

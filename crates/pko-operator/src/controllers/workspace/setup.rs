@@ -32,6 +32,9 @@ const TRANSIENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 /// The same for a failure that needs a change by the user.
 const PERMANENT: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
+/// For one attempt. Installing packages can take many minutes.
+const DEADLINE: Duration = Duration::from_hours(1);
+
 /// The setups that are in progress or have failed, by the uid of the Workspace.
 #[derive(Clone)]
 pub(crate) struct WorkspaceSetup {
@@ -135,7 +138,9 @@ impl WorkspaceSetup {
     async fn work(self, workspace: Workspace, agent: AgentTarget, context: Arc<Context>) {
         let uid = workspace.uid().unwrap_or_default();
         let stage = |stage| self.set_stage(&uid, stage);
-        let result = prepare(&workspace, &agent, &context, stage).await;
+        let setup = prepare(&workspace, &agent, &context, stage);
+        let setup = tokio::time::timeout(DEADLINE, setup).await;
+        let result = setup.unwrap_or_else(|_| Err(self.late(&uid)));
         let mut known = self.known();
         let ended = known.get(&uid).map(|entry| Arc::clone(&entry.ended));
         match result {
@@ -156,6 +161,19 @@ impl WorkspaceSetup {
         let _ = self
             .trigger
             .send(ObjectRef::new(&workspace.name_any()).within(&namespace));
+    }
+
+    fn late(&self, uid: &str) -> SetupFailure {
+        let known = self.known();
+        let stage = match known.get(uid).map(|entry| &entry.state) {
+            Some(SetupProgress::Working(stage)) => *stage,
+            _ => SetupStage::Installing,
+        };
+        SetupFailure {
+            stage,
+            message: "the workspace's agent did not finish within an hour".to_owned(),
+            is_transient: true,
+        }
     }
 
     fn set_stage(&self, uid: &str, stage: SetupStage) {

@@ -96,7 +96,18 @@ impl WorkspaceRuntime for PodRuntime {
             address,
             credentials: self.credentials(workspace, agent.admits),
             instance: agent.uid,
+            namespace: workspace.namespace().unwrap_or_default(),
             owns_runs: agent.admits == Admits::Manager,
+        })
+    }
+
+    fn is_gone<'a>(&'a self, workspace: &'a Workspace, instance: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let namespace = workspace.namespace().unwrap_or_default();
+            let name = pod::pod_name(workspace);
+            // Only a live read proves it: a cache may be behind.
+            let found = pko_kube::find::<Pod>(&self.client, &namespace, &name).await;
+            found.is_ok_and(|pod| pod.is_none_or(|pod| pod.uid().as_deref() != Some(instance)))
         })
     }
 

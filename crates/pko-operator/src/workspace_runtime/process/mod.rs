@@ -139,6 +139,7 @@ impl WorkspaceRuntime for ProcessRuntime {
             address: format!("unix:{}", record::socket(&folder).display()),
             credentials: self.credentials(workspace),
             instance: workspace.uid()?,
+            namespace: workspace.namespace().unwrap_or_default(),
             owns_runs: true,
         })
     }

@@ -1,0 +1,101 @@
+//! The manager's own deadline for a run. An agent that keeps its time limit ends a run itself; one
+//! that does not must not keep the run's place in the queue for ever.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pko_api::{Update, names::conditions::ConditionType};
+
+use super::{
+    PrecedingRuns, UpdateEvaluation, UpdateRead, UpdateStep, cancel, rules::end_without_result,
+    status,
+};
+use crate::condition_set::{find, is_true};
+
+/// An agent interrupts `pulumi` at its limit, waits nine minutes and kills it.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
+
+/// The end of a run that is overdue, instead of a step that waits for it.
+pub(super) fn end_if_overdue(
+    evaluation: &UpdateEvaluation,
+    wait: impl FnOnce() -> UpdateStep,
+) -> UpdateStep {
+    let Some((begun, limit)) = begun_and_limit(evaluation) else {
+        return wait();
+    };
+    // A manager that has just started may not have asked the agent yet.
+    let led_since = evaluation.observed.leading_since;
+    if !has_passed(evaluation, begun, limit) || !has_passed(evaluation, led_since, Duration::ZERO) {
+        return wait();
+    }
+    let read = || UpdateRead::PrecedingRuns;
+    match evaluation.observed.preceding_runs.or_read(read) {
+        Err(request) => request,
+        Ok(PrecedingRuns::InProgress) => wait(),
+        Ok(PrecedingRuns::Ended(last)) => {
+            let started = last.map_or(begun, |last| last.max(begun));
+            if !has_passed(evaluation, started, limit) {
+                return wait();
+            }
+            let what = format!(
+                "the operation has a time limit of {limit:?}, and the workspace's agent did not end it within \
+                 {} minutes after that; what it had done by then is in the stack's state",
+                PATIENCE.as_mins(),
+            );
+            end_without_result(evaluation, cancel::status_of_lost_run(evaluation, &what))
+        }
+    }
+}
+
+fn begun_and_limit(evaluation: &UpdateEvaluation) -> Option<(Timestamp, Duration)> {
+    let begun = status::run_start(evaluation)?.0;
+    let own = evaluation.observed.update.spec.timeout_seconds;
+    let own = own.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
+    Some((begun, own.or(evaluation.observed.run_timeout)?))
+}
+
+fn has_passed(evaluation: &UpdateEvaluation, since: Timestamp, limit: Duration) -> bool {
+    let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
+    evaluation.now.duration_since(since) >= limit.saturating_add(PATIENCE)
+}
+
+/// The runs that the agent of this Update got before it. An agent executes one at a time, and a
+/// run's time limit counts from its turn there.
+pub fn preceding_runs<'a>(
+    update: &Update,
+    others: impl IntoIterator<Item = &'a Update>,
+) -> PrecedingRuns {
+    let place = |update: &Update| {
+        let instance = update.status.as_ref()?.workspace_instance.clone()?;
+        let workspace = update.spec.workspace_name.clone();
+        Some((update.metadata.namespace.clone(), workspace, instance))
+    };
+    let order = |update: &Update| {
+        Some((
+            transition(update, ConditionType::Progressing)?,
+            update.metadata.uid.clone(),
+        ))
+    };
+    let own = (place(update), order(update));
+    let is_other = |other: &&Update| {
+        place(other).is_some() && place(other) == own.0 && other.metadata.uid != update.metadata.uid
+    };
+    let mut last = None;
+    for other in others.into_iter().filter(is_other) {
+        match transition(other, ConditionType::Complete) {
+            Some(ended) => last = last.max(Some(ended)),
+            None if order(other).is_some_and(|began| Some(began) < own.1) => {
+                return PrecedingRuns::InProgress;
+            }
+            None => {}
+        }
+    }
+    PrecedingRuns::Ended(last)
+}
+
+/// Since when this condition is True, if it is.
+fn transition(update: &Update, kind: ConditionType) -> Option<Timestamp> {
+    let conditions = &update.status.as_ref()?.conditions;
+    let condition = find(conditions, kind).filter(|_| is_true(conditions, kind))?;
+    Some(condition.last_transition_time.0)
+}
