@@ -128,8 +128,9 @@ pub fn lookup(key: &str) -> Result<Function, NotBuiltin> {
         return Ok(*function);
     }
     let name = key.get(PREFIX.len()..).unwrap_or_default();
-    let parts: Vec<_> = name.split(':').collect();
-    let is_token = matches!(parts.len(), 2 | 3) && parts.iter().all(|part| !part.is_empty());
+    // One more than a token has: a hostile key may have any number.
+    let parts = || name.split(':').take(4);
+    let is_token = matches!(parts().count(), 2 | 3) && parts().all(|part| !part.is_empty());
     Err(match name {
         _ if name.eq_ignore_ascii_case("invoke") => NotBuiltin::Invoke,
         _ if is_token => NotBuiltin::ProviderFunction,

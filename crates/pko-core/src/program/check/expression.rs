@@ -1,5 +1,6 @@
 //! Expressions: texts with references, lists, objects, and calls of Pulumi's functions.
 
+use pulumi_yaml::function::{self, Function, NotBuiltin};
 use serde_json::{Map, Value};
 
 use super::{
@@ -12,59 +13,6 @@ use super::{
 
 /// How deep a value is followed; deeper ones are Pulumi's to judge.
 const MAX_DEPTH: usize = 256;
-
-/// What a function has to be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Argument {
-    /// Anything.
-    Any,
-    /// A list of two.
-    Pair,
-    /// A list of two, of which the first is a literal text.
-    StackAndOutput,
-    /// `function`, `arguments`, `options`, `return`.
-    Call,
-    /// Assets and archives by path.
-    Assets,
-}
-
-/// Pulumi's functions. It does not mind how their letters are cased.
-const FUNCTIONS: [(&str, Argument); 24] = [
-    ("fn::assetArchive", Argument::Assets),
-    ("fn::fileArchive", Argument::Any),
-    ("fn::fileAsset", Argument::Any),
-    ("fn::filebase64", Argument::Any),
-    ("fn::filebase64sha256", Argument::Any),
-    ("fn::fromBase64", Argument::Any),
-    ("fn::invoke", Argument::Call),
-    ("fn::join", Argument::Pair),
-    ("fn::length", Argument::Any),
-    ("fn::pulumiResourceName", Argument::Any),
-    ("fn::pulumiResourceType", Argument::Any),
-    ("fn::readFile", Argument::Any),
-    ("fn::remoteArchive", Argument::Any),
-    ("fn::remoteAsset", Argument::Any),
-    (SECRET, Argument::Any),
-    ("fn::select", Argument::Pair),
-    ("fn::sha1", Argument::Any),
-    ("fn::singleOrNone", Argument::Any),
-    ("fn::split", Argument::Pair),
-    ("fn::stackReference", Argument::StackAndOutput),
-    ("fn::stringAsset", Argument::Any),
-    ("fn::toBase64", Argument::Any),
-    ("fn::toJSON", Argument::Any),
-    ("fn::unsecret", Argument::Any),
-];
-const SECRET: &str = "fn::secret";
-const PREFIX: &str = "fn::";
-/// Those that must be alone in their object; others in company are keys like any other.
-const ASSETS: [&str; 5] = [
-    "fn::fileArchive",
-    "fn::fileAsset",
-    "fn::remoteArchive",
-    "fn::remoteAsset",
-    "fn::stringAsset",
-];
 
 /// Goes through an expression, and collects what it refers to.
 pub(super) struct Walk<'walk, 'value> {
@@ -144,7 +92,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     fn object(&mut self, fields: &'value Map<String, Value>, path: &Path<'_>) {
         let mut entries = fields.iter();
         if let (Some((key, argument)), None) = (entries.next(), entries.next())
-            && starts_as_function(key)
+            && function::has_prefix(key)
         {
             return self.call(key, argument, path);
         }
@@ -152,7 +100,8 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             if self.recorder.is_full() {
                 return;
             }
-            if let Some(name) = ASSETS.iter().find(|name| name.eq_ignore_ascii_case(key)) {
+            if let Some(function) = called(key).filter(|function| function.makes_asset()) {
+                let name = function.name();
                 let text = format!("{name} has other keys beside it: give it an object of its own");
                 self.recorder.problem(path, text);
             }
@@ -164,54 +113,50 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     fn call(&mut self, key: &'value str, argument: &'value Value, path: &Path<'_>) {
         let at = path.key(key);
         let outside = self.secret;
-        self.secret |= SECRET.eq_ignore_ascii_case(key);
-        match function(key) {
-            Some((name, shape)) => {
-                self.value(argument, &at);
-                self.shape(name, shape, argument, &at);
-            }
-            // `fn::aws:ec2:getAmi` is short for an invoke; what is no object is no argument.
-            None if is_token(key) => self.value(argument, &at),
-            None => {
-                self.unknown_function(key, path);
-                self.value(argument, &at);
-            }
+        self.secret |= called(key) == Some(Function::Secret);
+        let builtin = function::lookup(key);
+        if builtin == Err(NotBuiltin::Unknown) {
+            self.unknown_function(key, path);
+        }
+        self.value(argument, &at);
+        match builtin {
+            Ok(function) => self.shape(function, argument, &at),
+            Err(NotBuiltin::Invoke) => self.invoke(argument, &at),
+            Err(NotBuiltin::ProviderFunction | NotBuiltin::Unknown) => {}
         }
         self.secret = outside;
     }
 
     fn unknown_function(&mut self, key: &str, path: &Path<'_>) {
         if self.recorder.has_room_for_remarks() {
-            let names = FUNCTIONS.map(|(name, _)| name);
             let text = format!(
                 "{} is no function of Pulumi, which takes it for a plain key{}",
                 quoted(key),
-                self.recorder.did_you_mean(key, names)
+                self.recorder.did_you_mean(key, function::names())
             );
             self.recorder.remark(path, text);
         }
     }
 
-    fn shape(&mut self, name: &str, shape: Argument, argument: &Value, at: &Path<'_>) {
-        match shape {
-            Argument::Any => {}
-            Argument::Pair => _ = self.pair(name, argument, at),
-            Argument::StackAndOutput => {
-                if let Some([stack, _]) = self.pair(name, argument, at)
+    fn shape(&mut self, function: Function, argument: &Value, at: &Path<'_>) {
+        match function {
+            Function::AssetArchive => self.assets(argument, at),
+            Function::StackReference => {
+                if let Some([stack, _]) = self.pair(function, argument, at)
                     && !is_literal(stack)
                 {
                     let text = "the stack must be a literal text: pulumi:pulumi:StackReference takes others";
                     self.recorder.problem(&at.index(0), text);
                 }
             }
-            Argument::Call => self.invoke(argument, at),
-            Argument::Assets => self.assets(argument, at),
+            _ if function.takes_pair() => _ = self.pair(function, argument, at),
+            _ => {}
         }
     }
 
     fn pair<'argument>(
         &mut self,
-        name: &str,
+        function: Function,
         argument: &'argument Value,
         at: &Path<'_>,
     ) -> Option<&'argument [Value; 2]> {
@@ -219,6 +164,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             .as_array()
             .and_then(|values| values.as_slice().try_into().ok());
         if pair.is_none() {
+            let name = function.name();
             let text = format!("{name} takes a list of two, and this is {}", kind(argument));
             self.recorder.problem(at, text);
         }
@@ -276,7 +222,10 @@ impl<'walk, 'value> Walk<'walk, 'value> {
                 .as_object()
                 .filter(|fields| fields.len() == 1)
                 .and_then(|fields| fields.keys().next())
-                .is_some_and(|name| is_asset(name));
+                .and_then(|name| called(name))
+                .is_some_and(|function| {
+                    function.makes_asset() || function == Function::AssetArchive
+                });
             if !asset {
                 let text = format!(
                     "must be an asset or an archive such as {{\"fn::fileAsset\": …}}, and this is {}",
@@ -288,36 +237,17 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     }
 }
 
-fn starts_as_function(key: &str) -> bool {
-    key.get(..PREFIX.len())
-        .is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX))
-}
-
-fn function(key: &str) -> Option<(&'static str, Argument)> {
-    FUNCTIONS
-        .into_iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(key))
-}
-
-fn is_asset(name: &str) -> bool {
-    let assets = ASSETS.iter().copied().chain(["fn::assetArchive"]);
-    assets
-        .into_iter()
-        .any(|asset| asset.eq_ignore_ascii_case(name))
-}
-
-/// Whether a key names a provider's function: `fn::package:function` or `fn::package:module:function`.
-fn is_token(key: &str) -> bool {
-    let token = key.get(PREFIX.len()..).unwrap_or_default();
-    let parts = || token.split(':').take(4);
-    matches!(parts().count(), 2 | 3) && parts().all(|part| !part.is_empty())
+/// The built-in function that a key names.
+fn called(key: &str) -> Option<Function> {
+    function::lookup(key).ok()
 }
 
 /// An object that is not the call of a function.
 fn plain_object(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object().filter(|fields| {
-        let call =
-            |key: &String| function(key).is_some() || (starts_as_function(key) && is_token(key));
+        let call = |key: &String| {
+            function::has_prefix(key) && function::lookup(key) != Err(NotBuiltin::Unknown)
+        };
         fields.len() != 1 || !fields.keys().any(call)
     })
 }

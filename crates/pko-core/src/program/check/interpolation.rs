@@ -210,6 +210,13 @@ mod tests {
             }
         }
 
+        /// The engine evaluates what the check accepts, but for negative indices, which Pulumi accepts.
+        #[test]
+        fn interpolation_agrees_with_the_engine(text in r#"([a.\[\]{}"$\\ü0]|\$\{){0,24}"#) {
+            let parsed = pulumi_yaml::access::parse(&text);
+            prop_assert_eq!(read(&text).is_ok(), parsed.is_ok(), "{:?}", parsed);
+        }
+
         /// Dollar signs that are doubled never refer to anything.
         #[test]
         fn escaped_text_is_literal(text in "[a-z${}.]{0,16}") {

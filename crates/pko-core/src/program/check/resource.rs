@@ -1,6 +1,9 @@
 //! One resource: its type, what it is made or read from, its options.
 
 use pko_api::pulumi::v1::{GetResource, Resource, ResourceOptions};
+use pulumi_yaml::keys::{
+    IGNORED_RESOURCE_FIELDS, PROVIDER_TYPE_PREFIX, RESOURCE_FIELDS, RESOURCE_OPTIONS,
+};
 use serde_json::Value;
 
 use super::{
@@ -11,40 +14,6 @@ use super::{
     path::Path,
     recorder::FindingRecorder,
 };
-
-const PROVIDERS: &str = "pulumi:providers:";
-const FIELDS: [&str; 6] = [
-    "defaultProvider",
-    "get",
-    "name",
-    "options",
-    "properties",
-    "type",
-];
-/// Fields that Pulumi does nothing with and takes all the same.
-const RESERVED_FIELDS: [&str; 2] = ["condition", "metadata"];
-const OPTIONS: [&str; 20] = [
-    "additionalSecretOutputs",
-    "aliases",
-    "customTimeouts",
-    "deleteBeforeReplace",
-    "deletedWith",
-    "dependsOn",
-    "envVarMappings",
-    "hideDiffs",
-    "ignoreChanges",
-    "import",
-    "parent",
-    "pluginDownloadURL",
-    "protect",
-    "provider",
-    "providers",
-    "replaceOnChanges",
-    "replaceWith",
-    "replacementTrigger",
-    "retainOnDelete",
-    "version",
-];
 
 /// Checks a resource, and gives back what it refers to and has to come after.
 pub(super) fn check<'value>(
@@ -82,7 +51,7 @@ fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRec
         );
         recorder.problem(&at, text);
     }
-    if resource.default_provider.is_some() && !text.starts_with(PROVIDERS) {
+    if resource.default_provider.is_some() && !text.starts_with(PROVIDER_TYPE_PREFIX) {
         let text = format!(
             "only a provider can have this, and the type is {}: remove it",
             quoted(text)
@@ -94,8 +63,14 @@ fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRec
 /// Pulumi refuses these. One that looks like none of its fields may be known to a newer Pulumi.
 fn unknown_fields(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let fields = resource.unknown.keys().map(String::as_str);
-    for field in fields.filter(|field| !RESERVED_FIELDS.contains(field)) {
-        unknown(field, "field of a resource", &FIELDS, path, recorder);
+    for field in fields.filter(|field| !IGNORED_RESOURCE_FIELDS.contains(field)) {
+        unknown(
+            field,
+            "field of a resource",
+            &RESOURCE_FIELDS,
+            path,
+            recorder,
+        );
     }
 }
 
@@ -156,7 +131,7 @@ fn check_options<'value>(
     recorder: &mut FindingRecorder,
 ) -> Vec<&'value str> {
     for field in options.unknown.keys() {
-        unknown(field, "option", &OPTIONS, path, recorder);
+        unknown(field, "option", &RESOURCE_OPTIONS, path, recorder);
     }
     let mut refers = |value: &Value, at: &Path<'_>| refers_to_resource(value, at, names, recorder);
     each_that_comes_first(options, path, &mut refers);
