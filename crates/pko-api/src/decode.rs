@@ -3,6 +3,7 @@
 //! The schemas leave some fields open (`config` has no type at all, a duration is any string), so a
 //! stored object may not decode. With a typed watch such an object stops the watch for every other
 //! one. [`Decoded`] never fails on an object that has metadata: the failure is part of the value.
+//! That holds for an object of any depth and size if it is decoded from its text.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,7 +12,7 @@ use kube_core::Resource;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-use crate::StoredKind;
+use crate::{StoredKind, raw_object::RawObject};
 
 /// How much of a wrong value an error quotes.
 const QUOTED_CHARACTERS: usize = 80;
@@ -61,6 +62,43 @@ impl fmt::Display for DecodeError {
 }
 
 impl<K: StoredKind> Decoded<K> {
+    /// Decodes the text of one object. What is too deep or too large is never parsed. Fails only where
+    /// it has no metadata, which the API server never stores.
+    pub fn from_json(json: &str) -> Result<Self, DecodeError> {
+        let Some(object) = RawObject::new(json) else {
+            return Err(DecodeError {
+                field: "metadata".to_owned(),
+                value: None,
+                problem: "not found".to_owned(),
+            });
+        };
+        let undecodable = |error| {
+            Self::Undecodable(Box::new(Undecodable {
+                metadata: object.metadata(),
+                status: object.status(),
+                error,
+            }))
+        };
+        if let Some(error) = object.excess() {
+            return Ok(undecodable(error));
+        }
+        let json = object.to_json();
+        if let Ok(decoded) = serde_json::from_str(&json) {
+            return Ok(Self::Object(Box::new(decoded)));
+        }
+        // Only a value can be quoted.
+        let value = serde_json::from_str(&json);
+        match value.as_ref().map(decode) {
+            Ok(Ok(decoded)) => Ok(Self::Object(Box::new(decoded))),
+            Ok(Err(error)) => Ok(undecodable(error)),
+            Err(error) => Ok(undecodable(DecodeError {
+                field: ".".to_owned(),
+                value: None,
+                problem: format!("the object is not JSON: {error}"),
+            })),
+        }
+    }
+
     /// Decodes one object. Fails only where it has no readable metadata, which the API server
     /// never stores.
     pub fn from_value(object: Value) -> Result<Self, DecodeError> {
@@ -115,11 +153,24 @@ fn decode<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeErro
     serde_path_to_error::deserialize(value).map_err(|error| {
         let found = quoted(value, error.path());
         let field = error.path().to_string();
+        // What serde reports quotes the value, too.
+        let problem = if is_secret(error.path()) {
+            "the value does not have the form that the field needs".to_owned()
+        } else {
+            error.into_inner().to_string()
+        };
         DecodeError {
             field,
             value: found,
-            problem: error.into_inner().to_string(),
+            problem,
         }
+    })
+}
+
+fn is_secret(path: &serde_path_to_error::Path) -> bool {
+    path.iter().any(|segment| match segment {
+        serde_path_to_error::Segment::Map { key } => SECRET_FIELDS.contains(&key.as_str()),
+        _ => false,
     })
 }
 
@@ -127,10 +178,12 @@ fn decode<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeErro
 fn quoted(object: &Value, path: &serde_path_to_error::Path) -> Option<String> {
     use serde_path_to_error::Segment;
 
+    if is_secret(path) {
+        return None;
+    }
     let mut found = object;
     for segment in path {
         found = match segment {
-            Segment::Map { key } if SECRET_FIELDS.contains(&key.as_str()) => return None,
             Segment::Map { key } => found.get(key)?,
             Segment::Seq { index } => found.get(index)?,
             Segment::Enum { .. } | Segment::Unknown => return None,
@@ -290,6 +343,10 @@ mod tests {
         assert_eq!(error.field, "spec.secrets");
         assert!(!error.to_string().contains("hunter2"), "{error}");
 
+        let error = error_of::<Stack>(stack(&json!({ "stack": "dev", "secrets": "hunter2" })));
+        assert_eq!(error.field, "spec.secrets");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+
         let error = error_of::<Stack>(stack(&json!({ "secrets": { "password": "hunter2" } })));
         assert_eq!(error.to_string(), "spec: missing field `stack`");
     }
@@ -323,6 +380,73 @@ mod tests {
         assert_eq!(bad.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(bad.status, Some(json!({ "observedGeneration": 3 })));
         assert_eq!(list.items[1].meta().name.as_deref(), Some("demo"));
+    }
+
+    /// What is read as text is what is read as a value.
+    #[test]
+    fn text_decodes_like_its_value() {
+        for spec in [
+            json!({ "stack": "dev", "config": { "a": { "b": [1, 1.5, -0.0, u64::MAX] } } }),
+            json!({ "stack": "dev", "config": [1, 2] }),
+            json!({ "stack": "dev", "secrets": "hunter2" }),
+            json!({}),
+        ] {
+            let object = stack(&spec);
+            let text = Decoded::<Stack>::from_json(&object.to_string()).unwrap();
+            assert_eq!(text, Decoded::from_value(object).unwrap());
+        }
+    }
+
+    #[test]
+    fn text_of_any_depth_is_one_undecodable_object() {
+        for levels in [101, 128, 1000, 10_000] {
+            let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+            let object = stack(&json!({ "stack": "dev", "config": { "deep": "DEEP" } }));
+            let text = object
+                .to_string()
+                .replace("\"DEEP\"", &format!("{open}{close}"));
+            let decoded = Decoded::<Stack>::from_json(&text).unwrap();
+            let bad = decoded.as_result().unwrap_err();
+            assert!(
+                bad.error.field.starts_with("spec.config.deep"),
+                "{}",
+                bad.error
+            );
+            assert!(
+                bad.error.problem.contains("the limit is 100"),
+                "{}",
+                bad.error
+            );
+            assert_eq!(bad.metadata.name.as_deref(), Some("demo"));
+            assert_eq!(bad.status, Some(json!({ "observedGeneration": 3 })));
+        }
+    }
+
+    #[test]
+    fn text_with_unreadable_metadata_is_one_undecodable_object() {
+        let mut object = stack(&json!({ "stack": "dev" }));
+        object["metadata"]["labels"] = 7.into();
+        let decoded = Decoded::<Stack>::from_json(&object.to_string()).unwrap();
+        let bad = decoded.as_result().unwrap_err();
+        assert_eq!(bad.error.field, "metadata.labels");
+        assert_eq!(bad.metadata.uid.as_deref(), Some("1"));
+        assert_eq!(decoded.meta().name.as_deref(), Some("demo"));
+    }
+
+    #[test]
+    fn text_is_decoded_without_managed_fields() {
+        let mut object = stack(&json!({ "stack": "dev" }));
+        object["metadata"]["managedFields"] = json!([{ "time": "-0001-12-31T00:00:00Z" }]);
+        let decoded = Decoded::<Stack>::from_json(&object.to_string()).unwrap();
+        assert_eq!(decoded.as_result().unwrap().metadata.managed_fields, None);
+    }
+
+    #[test]
+    fn text_without_metadata_is_an_error() {
+        for text in ["", "null", "{}", "[]", r#"{"metadata":[]}"#] {
+            let error = Decoded::<Stack>::from_json(text).unwrap_err();
+            assert_eq!(error.to_string(), "metadata: not found", "{text}");
+        }
     }
 
     #[test]

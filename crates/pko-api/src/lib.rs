@@ -17,6 +17,8 @@ mod object;
 #[cfg(test)]
 mod properties;
 pub mod pulumi;
+pub mod raw_json;
+mod raw_object;
 pub mod rbac;
 pub mod requester_policy;
 pub mod schema;
@@ -28,6 +30,7 @@ pub use decode::{DecodeError, Decoded, Undecodable};
 pub use duration::GoDuration;
 pub use object::StoredKind;
 pub use pulumi::v1::{Program, Stack};
+pub use raw_object::{MAX_BYTES, MAX_DEPTH, MAX_VALUES, RawObject};
 
 pub use auto::v1alpha1::{Update, Workspace};
 
