@@ -16,6 +16,7 @@ pub mod merge;
 pub mod plain_text;
 pub mod program;
 pub mod redaction;
+mod reduced_status;
 pub mod run_queue;
 pub mod stack;
 pub mod step;
@@ -25,4 +26,5 @@ pub mod update;
 pub mod workspace;
 
 pub use blocked::Blocked;
+pub use reduced_status::reduced_status;
 pub use step::{Event, Fact, Machine, Plan, Requeue, Rule, Step, StepOf};

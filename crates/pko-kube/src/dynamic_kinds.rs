@@ -1,13 +1,13 @@
 //! Kinds that are known at run time only, such as those of a Stack's `fluxSource`.
 
 use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
+    Client, Resource as _,
+    api::{ApiResource, DynamicObject, GetParams},
+    core::{GroupVersionKind, Request},
     discovery::{self, Scope},
 };
 
-use crate::object_name;
+use crate::{object_name, read_json::object_if_found};
 
 /// Looks up a kind, and whether its objects are in namespaces. None if the API server does not
 /// serve it.
@@ -33,6 +33,6 @@ pub async fn find_dynamic(
     if !object_name::is_valid(name) {
         return Ok(None);
     }
-    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
-    objects.get_opt(name).await
+    let requests = Request::new(DynamicObject::url_path(resource, Some(namespace)));
+    object_if_found(client, requests.get(name, &GetParams::default())).await
 }

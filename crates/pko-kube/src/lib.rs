@@ -10,9 +10,9 @@ mod events;
 mod finalizers;
 mod object_name;
 mod objects;
-mod outputs;
 mod own_writes;
 mod owners;
+mod read_json;
 mod reviews;
 mod tokens;
 mod watches;
@@ -25,9 +25,9 @@ pub use objects::{
     cluster_uid, create, create_if_absent, delete, delete_unchanged, find, find_metadata,
     list_labelled, list_metadata, replace,
 };
-pub use outputs::masked_outputs;
 pub use own_writes::{OwnWrites, resource_version};
 pub use owners::add_owner;
+pub use read_json::ReadJson;
 pub use reviews::{may_access_path, review_token};
 pub use tokens::{RequestedToken, request_token};
 pub use watches::{EventStream, watch, watch_dynamic};
@@ -67,6 +67,24 @@ impl RequestError {
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         matches!(self.status_code(), Some(400 | 422))
+    }
+
+    /// Whether the object, or a part of it, is more than the API server or etcd takes.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        // etcd's refusals arrive as internal errors.
+        let texts = ["request is too large", "larger than max"];
+        self.status_code() == Some(413) || texts.iter().any(|text| self.cause().contains(text))
+    }
+
+    /// The fields that the API server found invalid.
+    #[must_use]
+    pub fn invalid_fields(&self) -> Vec<String> {
+        let kube::Error::Api(status) = self.source.as_ref() else {
+            return Vec::new();
+        };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.map(|cause| cause.field.clone()).collect()
     }
 
     /// Whether the namespace accepts no new objects because it is being deleted.

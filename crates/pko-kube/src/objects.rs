@@ -7,26 +7,45 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    core::{PartialObjectMeta, Request},
 };
 use pko_api::names::field_managers;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{RequestError, object_name};
+use crate::{
+    RequestError, object_name,
+    read_json::{Page, ReadJson, object_if_found, object_of, text_of},
+};
 
 /// A kind whose objects are in namespaces.
 pub trait Namespaced:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + ReadJson
+    + Clone
+    + DeserializeOwned
+    + Debug
 {
 }
 
 impl<K> Namespaced for K where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + ReadJson
         + Clone
         + DeserializeOwned
         + Debug
 {
+}
+
+/// Requests about the objects of a namespace.
+fn requests<K: Namespaced>(namespace: &str) -> Request {
+    Request::new(K::url_path(&(), Some(namespace)))
+}
+
+/// An object as the body of a request.
+fn body<K: Serialize>(object: &K) -> Result<Vec<u8>, kube::Error> {
+    serde_json::to_vec(object).map_err(kube::Error::SerdeError)
 }
 
 /// Adds the action and the object to an error.
@@ -58,8 +77,8 @@ pub async fn find<K: Namespaced>(
     if !object_name::is_valid(name) {
         return Ok(None);
     }
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    api.get_opt(name)
+    let request = requests::<K>(namespace).get(name, &GetParams::default());
+    object_if_found(client, request)
         .await
         .map_err(request_error::<K>("read", namespace, name))
 }
@@ -73,8 +92,8 @@ pub async fn find_metadata<K: Namespaced>(
     if !object_name::is_valid(name) {
         return Ok(None);
     }
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let found = api.get_metadata_opt(name).await;
+    let request = requests::<K>(namespace).get_metadata(name, &GetParams::default());
+    let found = object_if_found::<PartialObjectMeta<K>>(client, request).await;
     let found = found.map_err(request_error::<K>("read", namespace, name))?;
     Ok(found.map(|found| found.metadata))
 }
@@ -85,11 +104,11 @@ pub async fn list_labelled<K: Namespaced>(
     namespace: &str,
     (label, value): (&str, &str),
 ) -> Result<Vec<K>, RequestError> {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = ListParams::default().labels(&format!("{label}={value}"));
-    let listed = api.list(&parameters).await;
-    let listed = listed.map_err(request_error::<K>("list by label", namespace, value))?;
-    Ok(listed.items)
+    let request = requests::<K>(namespace).list(&parameters);
+    list(client, request)
+        .await
+        .map_err(request_error::<K>("list by label", namespace, value))
 }
 
 /// Lists the metadata of all objects of a namespace, from the API server.
@@ -97,11 +116,20 @@ pub async fn list_metadata<K: Namespaced>(
     client: &Client,
     namespace: &str,
 ) -> Result<Vec<ObjectMeta>, RequestError> {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let listed = api.list_metadata(&ListParams::default()).await;
+    let request = requests::<K>(namespace).list_metadata(&ListParams::default());
+    let listed = list::<PartialObjectMeta<K>>(client, request).await;
     let listed = listed.map_err(request_error::<K>("list", namespace, ""))?;
-    let objects = listed.items.into_iter();
+    let objects = listed.into_iter();
     Ok(objects.map(|object| object.metadata).collect())
+}
+
+/// Reads a whole list.
+async fn list<K: ReadJson>(
+    client: &Client,
+    request: crate::read_json::Request,
+) -> Result<Vec<K>, kube::Error> {
+    let page = Page::new(&text_of(client, "list", request).await?)?;
+    page.items.iter().map(|item| K::read_json(item)).collect()
 }
 
 /// An identifier of the cluster: the uid of its namespace `kube-system`.
@@ -120,8 +148,8 @@ async fn apply_with<K: Namespaced>(
     parameters: &PatchParams,
     action: &'static str,
 ) -> Result<K, RequestError> {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let applied = api.patch(name, parameters, &Patch::Apply(object)).await;
+    let request = requests::<K>(namespace).patch(name, parameters, &Patch::Apply(object));
+    let applied = object_of(client, "patch", request).await;
     applied.map_err(request_error::<K>(action, namespace, name))
 }
 
@@ -170,14 +198,14 @@ pub async fn annotate<K: Namespaced>(
     value: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let patch =
         json!({ "metadata": { "uid": object.uid(), "annotations": { annotation: value } } });
     let parameters = PatchParams {
         field_manager: Some(field_managers::OPERATOR.to_owned()),
         ..PatchParams::default()
     };
-    api.patch(&name, &parameters, &Patch::Merge(patch))
+    let request = requests::<K>(&namespace).patch(&name, &parameters, &Patch::Merge(patch));
+    object_of(client, "patch", request)
         .await
         .map_err(request_error::<K>("annotate", &namespace, &name))
 }
@@ -210,7 +238,6 @@ pub async fn apply_status<K: Namespaced>(
     version: Option<String>,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     // Without the uid, an apply would create an object again that was deleted in the meantime.
     let mut metadata = json!({ "name": name, "namespace": namespace, "uid": object.uid() });
     if let (Some(fields), Some(version)) = (metadata.as_object_mut(), version) {
@@ -223,9 +250,10 @@ pub async fn apply_status<K: Namespaced>(
         "status": status,
     });
     let parameters = PatchParams::apply(manager).force();
-    let applied = api
-        .patch_status(&name, &parameters, &Patch::Apply(patch))
-        .await;
+    let patch = Patch::Apply(patch);
+    let requests = requests::<K>(&namespace);
+    let request = requests.patch_subresource("status", &name, &parameters, &patch);
+    let applied = object_of(client, "patch_status", request).await;
     applied.map_err(request_error::<K>("write the status of", &namespace, &name))
 }
 
@@ -246,12 +274,13 @@ pub(crate) async fn patch_json<K: Namespaced>(
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError);
     let patch = patch.map_err(request_error::<K>(action, &namespace, &name))?;
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams {
         field_manager: Some(field_managers::OPERATOR.to_owned()),
         ..PatchParams::default()
     };
-    api.patch(&name, &parameters, &Patch::<()>::Json(patch))
+    let patch = Patch::<()>::Json(patch);
+    let request = requests::<K>(&namespace).patch(&name, &parameters, &patch);
+    object_of(client, "patch", request)
         .await
         .map_err(request_error::<K>(action, &namespace, &name))
 }
@@ -262,8 +291,11 @@ pub async fn create<K: Namespaced + Serialize>(
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    api.create(&post_params(manager), object)
+    let created = async {
+        let request = requests::<K>(&namespace).create(&post_params(manager), body(object)?);
+        object_of(client, "create", request).await
+    };
+    created
         .await
         .map_err(request_error::<K>("create", &namespace, &name))
 }
@@ -275,8 +307,12 @@ pub async fn replace<K: Namespaced + Serialize>(
     manager: &str,
 ) -> Result<K, RequestError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<K> = Api::namespaced(client.clone(), &namespace);
-    api.replace(&name, &post_params(manager), object)
+    let replaced = async {
+        let parameters = post_params(manager);
+        let request = requests::<K>(&namespace).replace(&name, &parameters, body(object)?);
+        object_of(client, "replace", request).await
+    };
+    replaced
         .await
         .map_err(request_error::<K>("write", &namespace, &name))
 }
@@ -327,12 +363,13 @@ async fn delete_if<K: Namespaced>(
     name: &str,
     preconditions: Option<Preconditions>,
 ) -> Result<(), RequestError> {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = DeleteParams {
         preconditions,
         ..DeleteParams::background()
     };
-    match api.delete(name, &parameters).await {
+    // The response is the object, if it stays for a finalizer.
+    let request = requests::<K>(namespace).delete(name, &parameters);
+    match text_of(client, "delete", request).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
         Err(error) => Err(request_error::<K>("delete", namespace, name)(error)),

@@ -119,20 +119,29 @@ fn take_outputs(
     ended: &UpdateStatus,
 ) -> Result<Option<String>, StackStep> {
     let secret = ended.outputs.clone().filter(|name| !name.is_empty());
+    let mut left_out = None;
     if let Some(secret) = &secret {
         let Fact::Known(outputs) = &evaluation.observed.outputs else {
             return Err(StackStep::Read(StackRead::Outputs(secret.clone())));
         };
-        evaluation.status.outputs = Some(outputs.clone());
+        evaluation.status.outputs = Some(outputs.values.clone());
+        left_out.clone_from(&outputs.remark);
     }
     let published = operation == Some(&OperationType::Up)
         && !evaluation.observed.stack.spec.outputs_to.is_empty();
     if !published {
-        return Ok(None);
+        return Ok(left_out);
     }
     match &evaluation.observed.published {
         Fact::Unknown => Err(StackStep::Write(StackWrite::PublishOutputs(secret))),
-        Fact::Known(published) => Ok(published.clone().err()),
+        Fact::Known(published) => Ok(joined(left_out, published.clone().err())),
+    }
+}
+
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one}; {other}")),
+        (one, other) => one.or(other),
     }
 }
 

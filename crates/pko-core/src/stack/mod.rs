@@ -11,6 +11,7 @@ mod outputs_to;
 mod references;
 mod rules;
 mod schedule;
+mod shown_outputs;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use observed::{
 };
 pub use outputs_to::{Publication, Published, publication};
 pub use references::{Reference, ReferenceKind, ReferenceUser, SpecField, references};
+pub use shown_outputs::{ShownOutputs, shown_outputs};
 pub use source::{
     Artifact, FluxSourceRef, GitLogin, GitRevision, GitSourceRef, Location, ProgramSource,
     SecretKey, SourceError, SourceRef, flux_source, git_keys, git_source, is_behind,
@@ -84,7 +86,7 @@ impl Machine for ObservedStack {
             StackResponse::NoOutputs => {
                 let status = self.stack.status.as_ref();
                 let before = status.and_then(|status| status.outputs.clone());
-                self.outputs = Fact::Known(before.unwrap_or_default());
+                self.outputs = Fact::Known(before.unwrap_or_default().into());
             }
             StackResponse::Published(result) => self.published = Fact::Known(result),
             StackResponse::ConfigMaps(versions) => self.config_maps = Fact::Known(versions),

@@ -11,7 +11,10 @@ use pko_api::{
 };
 use serde_json::Value;
 
-use super::source::{ProgramSource, SourceError, SourceRef};
+use super::{
+    shown_outputs::ShownOutputs,
+    source::{ProgramSource, SourceError, SourceRef},
+};
 use crate::{Event, Fact};
 
 /// What is known of a Stack.
@@ -22,7 +25,7 @@ pub struct ObservedStack {
     /// The Update that `status.currentUpdate` names; nothing if a live read did not find it.
     pub current_update: Fact<Option<Update>>,
     /// The outputs of that Update, secret ones masked.
-    pub outputs: Fact<StackOutputs>,
+    pub outputs: Fact<ShownOutputs>,
     /// Whether these outputs were written to where the spec wants them.
     pub published: Fact<Result<(), String>>,
     /// Where the program is.
@@ -141,7 +144,7 @@ pub enum StackResponse {
     /// To [`StackRead::CurrentUpdate`].
     CurrentUpdate(Option<Box<Update>>),
     /// To [`StackRead::Outputs`].
-    Outputs(StackOutputs),
+    Outputs(ShownOutputs),
     /// To [`StackRead::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
     /// does not wait for what nobody will make again.
     NoOutputs,

@@ -8,6 +8,7 @@ mod simulated_cluster;
 mod simulated_namespace;
 mod single_run;
 mod stack_lifecycle;
+mod stored_objects;
 mod stuck_states;
 
 pub(crate) use invariants::stack_writes_are_bounded;

@@ -470,10 +470,9 @@ impl SimulatedCluster {
             }
             stack::StackRead::Outputs(name) => {
                 let outputs = self.outputs.get(&name).cloned();
-                outputs.map_or(
-                    stack::StackResponse::NoOutputs,
-                    stack::StackResponse::Outputs,
-                )
+                outputs.map_or(stack::StackResponse::NoOutputs, |outputs| {
+                    stack::StackResponse::Outputs(outputs.into())
+                })
             }
             stack::StackRead::Source(_) => stack::StackResponse::Source(self.program()),
             stack::StackRead::ConfigMaps(_) => {

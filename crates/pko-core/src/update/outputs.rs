@@ -7,6 +7,7 @@ use k8s_openapi::{ByteString, Resource as _, api::core::v1::Secret};
 use pko_api::{
     Update,
     names::{SECRET_OUTPUT, annotations, labels},
+    raw_json::measure,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ const MOST_BYTES: usize = 1024 * 1024;
 const MOST_OUTPUTS: usize = 10_000;
 /// What is left to the planned outputs in a status, which is an object of no more than that and is read often.
 const MOST_PLANNED_BYTES: usize = 64 * 1024;
+/// How deep they may be nested: an object that is too deep is not read any more.
+const MOST_PLANNED_LEVELS: usize = 64;
 
 impl RunOutcome {
     /// Why the outputs can't be kept, if they can't: a Secret that is refused would be tried for ever, and the
@@ -57,6 +60,14 @@ pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Va
     if bytes > MOST_PLANNED_BYTES {
         return Err(format!(
             "the planned outputs have {bytes} bytes and a status holds {MOST_PLANNED_BYTES}: they are not shown"
+        ));
+    }
+    let texts = outcome.outputs.values().filter(|output| !output.secret);
+    let texts = texts.filter_map(|output| std::str::from_utf8(&output.json).ok());
+    let levels = texts.map(|text| measure(text).depth).max().unwrap_or(0);
+    if levels > MOST_PLANNED_LEVELS {
+        return Err(format!(
+            "the planned outputs are nested {levels} levels deep and a status holds {MOST_PLANNED_LEVELS}: they are not shown"
         ));
     }
     let shown = |(name, output): (&String, &StackOutput)| {
@@ -283,6 +294,17 @@ mod tests {
         let expected = json!({ "list": [1, 2.5], "odd": "[secret]", "password": "[secret]" });
         assert_eq!(json!(masked_outputs(&outcome).unwrap()), expected);
         let long = output(&"1".repeat(MOST_PLANNED_BYTES), false);
+        let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+        let mut of_depth = outcome.clone();
+        of_depth
+            .outputs
+            .insert("deep".to_owned(), output(&deep, true));
+        assert!(masked_outputs(&of_depth).is_ok(), "a secret one is masked");
+        of_depth
+            .outputs
+            .insert("deep".to_owned(), output(&deep, false));
+        let problem = masked_outputs(&of_depth).unwrap_err();
+        assert!(problem.contains("nested 65 levels"), "{problem}");
         outcome.outputs.insert("long".to_owned(), long);
         assert!(
             masked_outputs(&outcome)

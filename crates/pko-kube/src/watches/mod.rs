@@ -1,33 +1,50 @@
 //! Watches: a list followed by changes, restarted with backoff after an error.
+//!
+//! They give the events and errors of `kube`'s watcher, in the same order. The difference is that each
+//! object is read on its own, see [`crate::read_json`]: in `kube`'s, one that can't be read stops the
+//! watch for all others. And a page of a list has about as many bytes as the one before, however large
+//! its objects are.
 
-use std::fmt::Debug;
+mod changes;
+mod page_size;
+
+use std::{collections::VecDeque, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
-use k8s_openapi::NamespaceResourceScope;
 use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject},
+    Client, Error, Resource,
+    api::{ApiResource, DynamicObject, ListParams, WatchParams},
+    core::Request,
     runtime::{
         WatchStreamExt as _,
-        watcher::{self, Event, watcher},
+        watcher::{self, Event},
     },
 };
-use serde::de::DeserializeOwned;
+
+use self::{
+    changes::{Change, Changes},
+    page_size::next_page_size,
+};
+use crate::{
+    Namespaced,
+    read_json::{Page, ReadJson, read_item, text_of},
+};
 
 pub type EventStream<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
-/// Watches the objects of a kind in one namespace, or in all.
+/// After this long the API server ends a watch, and it is begun again.
+const WATCH_SECONDS: u32 = 290;
+/// How much later a silent connection counts as dead.
+const SILENCE: Duration = Duration::from_secs(295);
+
+/// Watches the objects of a kind in one namespace, or in all, that have these labels.
 #[must_use]
-pub fn watch<K>(client: &Client, namespace: Option<&str>, config: watcher::Config) -> EventStream<K>
+pub fn watch<K>(client: &Client, namespace: Option<&str>, labels: Option<&str>) -> EventStream<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Namespaced + Send + 'static,
 {
-    let objects = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    watcher(objects, config).default_backoff().boxed()
+    let path = K::url_path(&(), namespace);
+    Watcher::<K>::new(client, path, labels).events()
 }
 
 /// Watches the objects of a kind that is known at run time only, in one namespace or in all.
@@ -36,11 +53,240 @@ pub fn watch_dynamic(
     client: &Client,
     namespace: Option<&str>,
     resource: &ApiResource,
-    config: watcher::Config,
 ) -> EventStream<DynamicObject> {
-    let objects = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
+    let path = DynamicObject::url_path(resource, namespace);
+    Watcher::<DynamicObject>::new(client, path, None).events()
+}
+
+struct Watcher<K> {
+    client: Client,
+    request: Request,
+    labels: Option<String>,
+    page_size: u32,
+    state: State,
+    kind: std::marker::PhantomData<fn() -> K>,
+}
+
+/// Where a watch is.
+enum State {
+    /// Before a list.
+    Empty,
+    /// Between the pages of a list, or in one.
+    Listing {
+        /// What is left of the page.
+        items: VecDeque<String>,
+        /// Where the next page begins.
+        continue_token: Option<String>,
+        /// Of the last page; none before the first.
+        resource_version: Option<String>,
+    },
+    Listed {
+        resource_version: String,
+    },
+    Watching {
+        resource_version: String,
+        changes: Changes,
+    },
+}
+
+/// An event, if there is one, and what follows.
+type Transition<K> = (Option<watcher::Result<Event<K>>>, State);
+
+impl<K> Watcher<K>
+where
+    K: Resource + ReadJson + serde::de::DeserializeOwned + Clone + Send + 'static,
+{
+    fn new(client: &Client, path: String, labels: Option<&str>) -> Self {
+        Self {
+            client: client.clone(),
+            request: Request::new(path),
+            labels: labels.map(ToOwned::to_owned),
+            page_size: page_size::FIRST,
+            state: State::Empty,
+            kind: std::marker::PhantomData,
+        }
+    }
+
+    fn events(self) -> EventStream<K> {
+        let events = futures::stream::unfold(self, |mut watcher| async {
+            let event = watcher.next().await;
+            Some((event, watcher))
+        });
+        events.default_backoff().boxed()
+    }
+
+    async fn next(&mut self) -> watcher::Result<Event<K>> {
+        loop {
+            // An interrupted step begins with a list.
+            let state = std::mem::replace(&mut self.state, State::Empty);
+            let (event, next) = self.step(state).await;
+            self.state = next;
+            if let Some(event) = event {
+                return event;
+            }
+        }
+    }
+
+    async fn step(&mut self, state: State) -> Transition<K> {
+        match state {
+            State::Empty => {
+                let listing = State::Listing {
+                    items: VecDeque::new(),
+                    continue_token: None,
+                    resource_version: None,
+                };
+                (Some(Ok(Event::Init)), listing)
+            }
+            State::Listing {
+                mut items,
+                continue_token,
+                resource_version,
+            } => match (items.pop_front(), resource_version) {
+                (Some(item), resource_version) => {
+                    let item = read_listed(&item);
+                    let listing = State::Listing {
+                        items,
+                        continue_token,
+                        resource_version,
+                    };
+                    (item.map(|item| Ok(Event::InitApply(item))), listing)
+                }
+                (None, Some(resource_version)) if continue_token.is_none() => (
+                    Some(Ok(Event::InitDone)),
+                    State::Listed { resource_version },
+                ),
+                (None, _) => self.list(continue_token).await,
+            },
+            State::Listed { resource_version } => self.begin(resource_version).await,
+            State::Watching {
+                resource_version,
+                mut changes,
+            } => match changes.next(SILENCE).await {
+                Some(Ok(change)) => changed(change, resource_version, changes),
+                Some(Err(error)) => {
+                    let watching = State::Watching {
+                        resource_version,
+                        changes,
+                    };
+                    (Some(Err(watcher::Error::WatchFailed(error))), watching)
+                }
+                None => (None, State::Listed { resource_version }),
+            },
+        }
+    }
+
+    /// Reads the next page of the list.
+    async fn list(&mut self, continue_token: Option<String>) -> Transition<K> {
+        let parameters = ListParams {
+            label_selector: self.labels.clone(),
+            limit: Some(self.page_size),
+            continue_token,
+            ..ListParams::default()
+        };
+        let text = text_of(&self.client, "list", self.request.list(&parameters)).await;
+        let page = match text.and_then(|text| Page::new(&text)) {
+            Ok(page) => page,
+            Err(error) => {
+                let error = watcher::Error::InitialListFailed(error);
+                return (Some(Err(error)), State::Empty);
+            }
+        };
+        if page.resource_version.is_none() && page.continue_token.is_none() {
+            return (Some(Err(watcher::Error::NoResourceVersion)), State::Empty);
+        }
+        self.page_size = next_page_size(self.page_size, page.items.len(), page.bytes);
+        let listing = State::Listing {
+            items: page.items.into(),
+            continue_token: page.continue_token,
+            resource_version: page.resource_version,
+        };
+        (None, listing)
+    }
+
+    /// Begins to watch.
+    async fn begin(&mut self, resource_version: String) -> Transition<K> {
+        let parameters = WatchParams {
+            label_selector: self.labels.clone(),
+            timeout: Some(WATCH_SECONDS),
+            ..WatchParams::default()
+        };
+        let request = self.request.watch(&parameters, &resource_version);
+        match Changes::begin(&self.client, request).await {
+            Ok(changes) => {
+                let watching = State::Watching {
+                    resource_version,
+                    changes,
+                };
+                (None, watching)
+            }
+            Err(error) => {
+                let error = watcher::Error::WatchStartFailed(error);
+                (Some(Err(error)), State::Listed { resource_version })
+            }
+        }
+    }
+}
+
+/// What follows from a change.
+fn changed<K>(change: Change, resource_version: String, changes: Changes) -> Transition<K>
+where
+    K: Resource + ReadJson + serde::de::DeserializeOwned,
+{
+    let (object, event): (K, fn(K) -> Event<K>) = match change {
+        Change::Bookmark(resource_version) => {
+            let watching = State::Watching {
+                resource_version,
+                changes,
+            };
+            return (None, watching);
+        }
+        Change::Failed(status) => {
+            // It has fallen out of what the API server remembers.
+            let next = if status.code == 410 {
+                State::Empty
+            } else {
+                State::Watching {
+                    resource_version,
+                    changes,
+                }
+            };
+            return (Some(Err(watcher::Error::WatchError(status))), next);
+        }
+        Change::Applied(json) => match read_item(&json) {
+            Ok(object) => (object, Event::Apply),
+            Err(error) => return skipped(error, resource_version, changes),
+        },
+        Change::Deleted(json) => match read_item(&json) {
+            Ok(object) => (object, Event::Delete),
+            Err(error) => return skipped(error, resource_version, changes),
+        },
     };
-    watcher(objects, config).default_backoff().boxed()
+    match object.meta().resource_version.clone() {
+        Some(resource_version) if !resource_version.is_empty() => {
+            let watching = State::Watching {
+                resource_version,
+                changes,
+            };
+            (Some(Ok(event(object))), watching)
+        }
+        _ => (Some(Err(watcher::Error::NoResourceVersion)), State::Empty),
+    }
+}
+
+/// A change without readable identity is an error, and the next one is read all the same.
+fn skipped<K>(error: Error, resource_version: String, changes: Changes) -> Transition<K> {
+    let watching = State::Watching {
+        resource_version,
+        changes,
+    };
+    (Some(Err(watcher::Error::WatchFailed(error))), watching)
+}
+
+/// An object of a list. One without readable identity is left out.
+fn read_listed<K: ReadJson + serde::de::DeserializeOwned>(json: &str) -> Option<K> {
+    let read = read_item(json);
+    if let Err(error) = &read {
+        tracing::error!(%error, "Ignoring an object that does not decode");
+    }
+    read.ok()
 }

@@ -7,8 +7,10 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Program, Stack, StoredKind, Update, Workspace, names::events};
+use pko_core::reduced_status;
 use pko_kube::{EventRecorder, Namespaced, OwnWrites, RequestError};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -136,11 +138,44 @@ impl Context {
         K: StoredKind,
         Decoded<K>: Namespaced,
     {
-        let written: Decoded<K> =
-            pko_kube::apply_status(&self.client, object, status, manager, version).await?;
+        let written: Result<Decoded<K>, RequestError> =
+            pko_kube::apply_status(&self.client, object, status, manager, version.clone()).await;
+        let written = match written {
+            Err(error) if is_about_the_status(&error) => {
+                let reduced = reduced(object, status, &error);
+                pko_kube::apply_status(&self.client, object, &reduced, manager, version).await?
+            }
+            other => other?,
+        };
         self.memory.own_writes.record(&written);
         Ok(())
     }
+}
+
+/// Whether another status might be accepted.
+fn is_about_the_status(error: &RequestError) -> bool {
+    let fields = error.invalid_fields();
+    error.is_too_large() || fields.iter().any(|field| field.starts_with("status."))
+}
+
+/// What the API server may accept of a status that it has rejected.
+fn reduced(
+    object: &impl kube::ResourceExt,
+    status: &impl Serialize,
+    error: &RequestError,
+) -> Value {
+    let (namespace, name) = (object.namespace(), object.name_any());
+    let fields = error.invalid_fields();
+    let code = error.status_code();
+    tracing::warn!(
+        namespace,
+        name,
+        code,
+        ?fields,
+        "Status was rejected; writing a part of it"
+    );
+    let status = serde_json::to_value(status);
+    status.map_or(Value::Null, |status| reduced_status(&status, &fields))
 }
 
 fn uids<K: StoredKind>(store: &Store<Decoded<K>>) -> impl Iterator<Item = String>
@@ -199,7 +234,15 @@ pub(super) fn decoded<K: StoredKind>(object: &Decoded<K>) -> Option<&K> {
             bad.metadata.namespace.as_deref(),
             bad.metadata.name.as_deref(),
         );
-        tracing::warn!(kind = K::KIND, namespace, name, error = %bad.error, "Ignoring an object that does not decode");
+        // The error may quote a value, which belongs into no log.
+        let field = &bad.error.field;
+        tracing::warn!(
+            kind = K::KIND,
+            namespace,
+            name,
+            field,
+            "Ignoring an object that does not decode"
+        );
     }
     decoded.ok()
 }

@@ -40,6 +40,13 @@ pub(crate) enum ReconcileError {
     #[error(transparent)]
     Processing(#[from] ProcessingError),
     /// A machine did not finish.
+    /// An object that this one needs can't be read.
+    #[error("the {kind} {name:?} does not decode: see its field `{field}`")]
+    Undecodable {
+        kind: &'static str,
+        name: String,
+        field: String,
+    },
     #[error("no decision after {MAX_REQUESTS} requests")]
     TooManyRequests,
     #[error("the reconcile panicked: {0}")]

@@ -124,9 +124,17 @@ async fn try_cancel(orphan: &OrphanedRun, context: &Context) -> Result<(), Strin
         context.runs.upstream.forget(run);
         return Ok(());
     }
-    let found = pko_kube::find::<Workspace>(&context.client, &orphan.namespace, &orphan.workspace);
-    let Some(workspace) = found.await.map_err(|error| error.full_text())? else {
-        return Ok(());
+    let (namespace, name) = (&orphan.namespace, &orphan.workspace);
+    let found = pko_kube::find::<Decoded<Workspace>>(&context.client, namespace, name).await;
+    let workspace = match found.map_err(|error| error.full_text())? {
+        None => return Ok(()),
+        Some(Decoded::Object(workspace)) => workspace,
+        Some(Decoded::Undecodable(bad)) => {
+            return Err(format!(
+                "the Workspace does not decode: see its field `{}`",
+                bad.error.field
+            ));
+        }
     };
     let Some(agent) = context.runtime.agent(&workspace) else {
         return Err("the workspace has no agent".to_owned());

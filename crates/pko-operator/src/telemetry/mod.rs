@@ -17,7 +17,7 @@ use crate::args::Arguments;
 /// Starts logging, and tracing if configured. Traces are sent as long as the result is kept.
 pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
     let filter = arguments.log_filter();
-    let filter = EnvFilter::try_new(filter)
+    let filter = EnvFilter::try_new(without_bodies(filter))
         .with_context(|| format!("--log-level: `{filter}` is not a filter"))?;
     let format = LogFormat {
         encoding: arguments.log_encoding(),
@@ -32,6 +32,15 @@ pub(crate) fn start(arguments: &Arguments) -> anyhow::Result<Option<Traces>> {
         .init();
     std::panic::set_hook(Box::new(log_panic));
     Ok(traces)
+}
+
+/// A filter that keeps the bodies of responses out of the log, unless it names their logger: below
+/// the level of errors, the client logs them with whatever secrets they hold.
+fn without_bodies(filter: &str) -> String {
+    if filter.contains("kube_client") || filter.trim() == "off" {
+        return filter.to_owned();
+    }
+    format!("{filter},kube_client=error")
 }
 
 /// The module without the crate, or the crate of a library.
@@ -53,6 +62,19 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn log_filter_keeps_bodies_out_unless_it_names_them() {
+        for (filter, expected) in [
+            ("info", "info,kube_client=error"),
+            ("debug,kube=info", "debug,kube=info,kube_client=error"),
+            ("info,kube_client=debug", "info,kube_client=debug"),
+            ("off", "off"),
+        ] {
+            assert_eq!(without_bodies(filter), expected);
+            assert!(EnvFilter::try_new(expected).is_ok());
+        }
+    }
 
     #[test]
     fn logger_name_is_upstreams_or_the_module() {

@@ -1,7 +1,7 @@
 //! Two tenants of one operator: neither sees what is the other's, nor waits for the other.
 
 use k8s_openapi::api::{
-    core::v1::Secret,
+    core::v1::{ConfigMap, Secret},
     rbac::v1::{ClusterRole, RoleBinding},
 };
 use kube::{
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{System, Watched},
+    raw_objects,
     scripted_stacks::{create_stack, namespace, ready, wait_for_runs},
 };
 
@@ -150,4 +151,148 @@ async fn isolation_many_runs_do_not_delay_another_tenant() {
         ready(&annas, name).await;
     }
     assert_eq!(slow.count("up"), flood.len());
+}
+
+/// What must stand in no log.
+const CANARY: &str = "canary-5f2c";
+
+/// Objects that the API server stores and nobody can read: each is too deep, or has a value of another
+/// form than its type has, and the canary beside it.
+async fn create_unreadable(namespace: &TestNamespace) {
+    let deep = |levels: usize| {
+        format!(
+            "{}\"{CANARY}\"{}",
+            "{\"a\":".repeat(levels),
+            "}".repeat(levels)
+        )
+    };
+    for (name, levels) in [("deep-100", 100), ("deep-200", 200), ("deep-9000", 9000)] {
+        let config = format!(r#"{{"{CANARY}":"{CANARY}","tree":{}}}"#, deep(levels));
+        let stack = format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"stack":"dev","config":{config}}}}}"#
+        );
+        raw_objects::create::<Stack>(namespace, &stack)
+            .await
+            .unwrap();
+        let program = format!(
+            r#"{{"metadata":{{"name":"{name}"}},"program":{{"outputs":{{"tree":{}}}}}}}"#,
+            deep(levels)
+        );
+        raw_objects::create::<Program>(namespace, &program)
+            .await
+            .unwrap();
+        let config = format!(r#"[{{"key":"tree","value":{}}}]"#, deep(levels));
+        let workspace = format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"stacks":[{{"name":"dev","config":{config}}}]}}}}"#
+        );
+        raw_objects::create::<Workspace>(namespace, &workspace)
+            .await
+            .unwrap();
+    }
+    let soon = format!(
+        r#"{{"metadata":{{"name":"soon"}},"spec":{{"idleTimeout":"{CANARY}","env":[{{"name":"A","value":"{CANARY}"}}]}}}}"#
+    );
+    raw_objects::create::<Workspace>(namespace, &soon)
+        .await
+        .unwrap();
+    let update = format!(
+        r#"{{"metadata":{{"name":"soon"}},"spec":{{"workspaceName":"soon","stackName":"dev","type":"up","ttlAfterCompleted":"{CANARY}"}}}}"#
+    );
+    raw_objects::create::<Update>(namespace, &update)
+        .await
+        .unwrap();
+    let update = r#"{"metadata":{"name":"in-soon"},"spec":{"workspaceName":"soon","stackName":"dev","type":"up"}}"#;
+    raw_objects::create::<Update>(namespace, update)
+        .await
+        .unwrap();
+    let list =
+        format!(r#"{{"metadata":{{"name":"text"}},"spec":{{"stack":"dev","config":"{CANARY}"}}}}"#);
+    raw_objects::create::<Stack>(namespace, &list)
+        .await
+        .unwrap();
+    // The year of this time is negative in UTC, in which it is stored.
+    let odd = r#"{"metadata":{"name":"odd","managedFields":[{"manager":"m","operation":"Update","apiVersion" : "v1","time":"0000-01-01T00:00:00+14:00","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]},"data":{"a":"b"}}"#;
+    raw_objects::create::<ConfigMap>(namespace, odd)
+        .await
+        .unwrap();
+}
+
+/// The message of the condition `Stalled` of each object, or of `Ready` where that is false.
+async fn complaints<K>(namespace: &TestNamespace) -> Vec<(String, String)>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    let objects = raw_objects::list::<K>(namespace).await.unwrap();
+    let complaint = |object: &kube::api::DynamicObject| {
+        let conditions = object.data["status"]["conditions"].as_array().cloned();
+        let mut conditions = conditions.into_iter().flatten();
+        let stalled =
+            conditions.find(|found| found["type"] == "Stalled" && found["status"] == "True");
+        let message = stalled.map_or(Value::Null, |stalled| stalled["message"].clone());
+        (
+            object.name_any(),
+            message.as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    objects.iter().map(complaint).collect()
+}
+
+async fn is_reported<K>(namespace: &TestNamespace, count: usize, texts: &[&str])
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    let kind = K::kind(&());
+    eventually(
+        format!("each {kind} to say what is wrong with it"),
+        async || {
+            let found = complaints::<K>(namespace).await;
+            let is_one = |message: &String| texts.iter().any(|text| message.contains(text));
+            if found.len() == count && found.iter().all(|(_, message)| is_one(message)) {
+                Ok(())
+            } else {
+                Err(format!("{found:#?}"))
+            }
+        },
+    )
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn isolation_unreadable_objects_do_not_stop_another_tenant() {
+    let program = StandIn::program().display().to_string();
+    let environment = [("PKO_PULUMI", program.as_str())];
+    let mut system = System::start_watching(Watched::Cluster, &environment).await;
+    let stand_in = system.stand_in(&Script::new());
+    let (annas, berts) = (namespace(&system).await, namespace(&system).await);
+    create_unreadable(&annas).await;
+    create_stack(&berts, &system, &stand_in, "before").await;
+    ready(&berts, "before").await;
+    // A list, not only a watch
+    system.restart_manager();
+    create_stack(&berts, &system, &stand_in, "after").await;
+    ready(&berts, "after").await;
+
+    let deep = "the limit is 100: write it flatter";
+    is_reported::<Stack>(&annas, 4, &[deep, "spec.config"]).await;
+    is_reported::<Program>(&annas, 3, &[deep]).await;
+    is_reported::<Workspace>(&annas, 4, &[deep, "spec.idleTimeout"]).await;
+    for name in ["deep-100", "deep-200", "deep-9000", "text"] {
+        raw_objects::delete::<Stack>(&annas, name).await.unwrap();
+        raw_objects::delete::<Program>(&annas, name).await.ok();
+    }
+    eventually("the Stacks to be gone", async || {
+        let left = raw_objects::list::<Stack>(&annas).await.unwrap();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.len())
+        }
+    })
+    .await
+    .unwrap();
+    let log = system.manager_log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(CANARY)).collect();
+    assert!(lines.is_empty(), "{lines:#?}");
+    assert!(!log.contains("panicked"), "the manager's log tells where");
 }

@@ -39,6 +39,7 @@ mod pods;
 mod prerequisites;
 mod program_server;
 mod queue;
+mod raw_objects;
 mod rbac;
 mod references;
 mod request_budget;

@@ -4,6 +4,7 @@
 //! it carries out in its own way without a word: the Stack goes on in the same way, and says so in its condition.
 
 mod lengths;
+mod nesting;
 mod prerequisites;
 mod references;
 mod repeated;
@@ -26,6 +27,7 @@ const OF_THE_WORKSPACE: &[Check] = &[
     references::unnameable,
     repeated::variable,
     repeated::key,
+    nesting::config,
 ];
 
 /// What a Stack that goes has no use for any more.

@@ -435,3 +435,14 @@ fn a_list_or_map_that_is_too_long_is_refused() {
         assert_eq!(said(spec), None);
     }
 }
+
+#[test]
+fn config_nested_deeper_than_a_message_is_refused_by_key() {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+    taken([json!({ "config": { "tree": nested(30) } })]);
+    refused([(
+        json!({ "config": { "tree": nested(31) } }),
+        "spec.config.tree is nested 31 levels deep and the limit is 30: write it flatter, or as a \
+         string of JSON",
+    )]);
+}

@@ -300,6 +300,36 @@ fn outputs_are_asked_for_after_a_success_that_names_them() {
 }
 
 #[test]
+fn outputs_that_are_left_out_are_a_remark_of_the_update() {
+    let mut observed = ObservedStack::new(pko_api::Stack::default());
+    observed.outputs = Fact::Known(ShownOutputs {
+        values: StackOutputs::from([("small".to_owned(), json!(1))]),
+        remark: Some("the status does not show the outputs \"deep\"".to_owned()),
+    });
+    let ended = serde_json::from_value(json!({
+        "metadata": { "name": "demo-2" },
+        "spec": { "type": "up" },
+        "status": {
+            "outputs": "demo-2-stack-outputs",
+            "conditions": [condition("Failed", "False", "R", ""), condition("Complete", "True", "Updated", "")],
+        },
+    }));
+    observed.current_update = Fact::Known(Some(ended.unwrap()));
+    observed.stack.status =
+        Some(serde_json::from_value(json!({ "currentUpdate": { "name": "demo-2" } })).unwrap());
+    let evaluation = super::super::finished_update::fold_finished_update(&observed, now()).unwrap();
+    assert_eq!(json!(evaluation.status.outputs), json!({ "small": 1 }));
+    let last = evaluation.status.last_update.unwrap();
+    assert!(last.message.unwrap().contains("does not show the outputs"));
+    let events = evaluation.finished.unwrap().events;
+    assert!(
+        events
+            .iter()
+            .any(|event| event.warning && event.message.contains("does not show"))
+    );
+}
+
+#[test]
 fn outputs_that_are_gone_leave_the_old_ones() {
     let fixture = fixture()
         .status(json!({ "outputs": { "old": 1 } }))

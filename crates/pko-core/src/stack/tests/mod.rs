@@ -229,7 +229,9 @@ impl StackFixture {
             StackStep::Read(StackRead::Outputs(_)) => self
                 .outputs
                 .clone()
-                .map_or(StackResponse::NoOutputs, StackResponse::Outputs),
+                .map_or(StackResponse::NoOutputs, |outputs| {
+                    StackResponse::Outputs(outputs.into())
+                }),
             StackStep::Write(StackWrite::PublishOutputs(_)) => {
                 StackResponse::Published(self.published.clone())
             }

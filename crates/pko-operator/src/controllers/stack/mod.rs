@@ -30,7 +30,7 @@ use pko_core::{
     Machine as _,
     stack::{
         ObservedStack, ProgramSource, Refusal, SourceError, SourceRef, StackEffect, StackRead,
-        StackResponse, StackWrite, is_behind, program_source, workspace_name,
+        StackResponse, StackWrite, is_behind, program_source, shown_outputs, workspace_name,
     },
     workspace::is_ready,
 };
@@ -174,7 +174,7 @@ impl Reconciler for StackReconciler<'_> {
                 let namespace = stack.namespace().unwrap_or_default();
                 let secret: Option<Secret> =
                     pko_kube::find(&context.client, &namespace, &name).await?;
-                let outputs = secret.as_ref().map(pko_kube::masked_outputs);
+                let outputs = secret.as_ref().map(shown_outputs);
                 Ok(outputs.map_or(StackResponse::NoOutputs, StackResponse::Outputs))
             }
             StackRead::Source(wanted) => Ok(StackResponse::Source(

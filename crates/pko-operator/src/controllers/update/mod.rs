@@ -304,11 +304,17 @@ async fn workspace(
     {
         return Ok(Some(Box::new(workspace.clone())));
     }
-    Ok(
-        pko_kube::find::<Workspace>(&context.client, &namespace, name)
-            .await?
-            .map(Box::new),
-    )
+    let live = pko_kube::find::<Decoded<Workspace>>(&context.client, &namespace, name).await?;
+    match live {
+        None => Ok(None),
+        Some(Decoded::Object(workspace)) => Ok(Some(workspace)),
+        // It is not gone, and its run may go on.
+        Some(Decoded::Undecodable(bad)) => Err(ReconcileError::Undecodable {
+            kind: Workspace::KIND,
+            name: name.to_owned(),
+            field: bad.error.field,
+        }),
+    }
 }
 
 /// Writes a status unless the Update has changed since. In an old copy, with which a cache may

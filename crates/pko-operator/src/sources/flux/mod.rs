@@ -17,7 +17,7 @@ use kube::{
     api::{ApiResource, DynamicObject},
     core::GroupVersionKind,
     discovery::Scope,
-    runtime::{reflector::Store, watcher},
+    runtime::reflector::Store,
 };
 use parking_lot::{Mutex, MutexGuard};
 use pko_api::{Decoded, Stack};
@@ -27,8 +27,6 @@ use pko_kube::{EventStream, RequestError};
 use super::{AbortOnDrop, SourceResult, reference};
 use crate::watch::StackTrigger;
 use cache::{ArtifactCache, WatchFailure};
-
-const PAGE_SIZE: u32 = 100;
 
 pub(crate) struct FluxKinds {
     client: Client,
@@ -164,10 +162,8 @@ impl FluxKinds {
 
     /// A watch of the kind in each namespace of this manager.
     fn events(&self, resource: &ApiResource) -> Vec<(Option<String>, EventStream<DynamicObject>)> {
-        let events = |namespace: Option<&str>| {
-            let config = watcher::Config::default().page_size(PAGE_SIZE);
-            pko_kube::watch_dynamic(&self.client, namespace, resource, config)
-        };
+        let events =
+            |namespace: Option<&str>| pko_kube::watch_dynamic(&self.client, namespace, resource);
         if self.namespaces.is_empty() {
             return vec![(None, events(None))];
         }

@@ -7,36 +7,33 @@
 //! copy of our own last write no longer counts as newer than the cache.
 //!
 //! # Costs
-//! Objects are listed in pages, and cached without their managed fields and large annotations, which
-//! nothing here reads and which can be as large as the rest. Programs are cached without their
-//! bodies. Foreign kinds are selected by label, and stripped of what is not read;
-//! `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
+//! Objects are listed in pages of a few megabytes. They are read without their managed fields and
+//! cached without large annotations, which nothing here reads and which can be as large as the rest.
+//! Programs are cached without their bodies. Foreign kinds are selected by label, and stripped of
+//! what is not read; `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
 
 mod merge;
 mod progress;
 
-use std::{fmt::Debug, hash::Hash, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Client, Resource,
     runtime::{
         WatchStreamExt as _,
         reflector::{self, ObjectRef, Store, store::Writer},
-        watcher::{self, Event},
+        watcher::Event,
     },
 };
 use pko_core::cached_metadata::trim_metadata;
-use serde::de::DeserializeOwned;
+use pko_kube::Namespaced;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(super) use merge::NamespaceEvents;
 pub(crate) use progress::WatchProgress;
 
 use crate::leader_election::LeaderStatus;
-
-const PAGE_SIZE: u32 = 100;
 
 /// Strips an object of what nothing here reads, before it is cached.
 pub(super) type Keep<K> = fn(&mut K);
@@ -66,17 +63,12 @@ impl WatchConfig {
     }
 
     /// One watch for each namespace.
-    pub(super) fn events<K>(
-        &self,
-        config: &watcher::Config,
-        keep: Keep<K>,
-    ) -> Vec<NamespaceEvents<K>>
+    pub(super) fn events<K>(&self, labels: Option<&str>, keep: Keep<K>) -> Vec<NamespaceEvents<K>>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Namespaced + Send + Sync + 'static,
     {
         let events = |namespace: Option<&str>| {
-            pko_kube::watch(&self.client, namespace, config.clone())
+            pko_kube::watch(&self.client, namespace, labels)
                 .modify(move |object: &mut K| {
                     trim_metadata(object.meta_mut());
                     keep(object);
@@ -108,29 +100,27 @@ where
 
 impl<K> SharedWatch<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash,
+    K: Namespaced + Send + Sync + 'static,
 {
     /// Watches all objects of a kind.
     pub(crate) fn new(config: &WatchConfig) -> Self {
-        Self::configured(config, &watcher::Config::default(), keep_all)
+        Self::configured(config, None, keep_all)
     }
 
     /// Watches all objects of a kind, and strips them before they are cached.
     pub(super) fn stripped(config: &WatchConfig, keep: Keep<K>) -> Self {
-        Self::configured(config, &watcher::Config::default(), keep)
+        Self::configured(config, None, keep)
     }
 
     /// Watches the objects with these labels, such as `auto.pulumi.com/component=workspace`.
     pub(crate) fn selected(config: &WatchConfig, labels: &str, keep: Keep<K>) -> Self {
-        Self::configured(config, &watcher::Config::default().labels(labels), keep)
+        Self::configured(config, Some(labels), keep)
     }
 
-    fn configured(watch: &WatchConfig, config: &watcher::Config, keep: Keep<K>) -> Self {
+    fn configured(watch: &WatchConfig, labels: Option<&str>, keep: Keep<K>) -> Self {
         let (store, writer) = reflector::store();
         Self {
-            sources: watch.events(&config.clone().page_size(PAGE_SIZE), keep),
+            sources: watch.events(labels, keep),
             store,
             writer,
             progress: WatchProgress::default(),

@@ -21,10 +21,7 @@ use k8s_openapi::{
 use kube::{
     Client, Resource, ResourceExt as _,
     core::PartialObjectMeta,
-    runtime::{
-        reflector::{ObjectRef, Store},
-        watcher,
-    },
+    runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Stack};
 use pko_core::stack::{ReferenceKind, Versions, references};
@@ -34,9 +31,6 @@ use self::index::{ListProgress, ObjectNames, VersionIndex};
 use super::StackTrigger;
 use super::shared::{NamespaceEvents, WatchConfig, keep_all};
 use crate::leader_election::LeaderStatus;
-
-/// Pages can be large: each object is small.
-const PAGE_SIZE: u32 = 500;
 
 pub(crate) struct ReferenceVersions {
     config_maps: Arc<VersionIndex>,
@@ -147,7 +141,7 @@ where
     fn new(config: &WatchConfig, kind: ReferenceKind) -> Self {
         Self {
             kind,
-            sources: config.events(&watcher::Config::default().page_size(PAGE_SIZE), keep_all),
+            sources: config.events(None, keep_all),
             known: Arc::default(),
             leader: config.leader(),
         }

@@ -44,7 +44,11 @@ const NUMBERS: [i64; 10] = [
 ];
 
 /// How deep the deepest value is.
-const DEEPEST: u32 = 7;
+const DEEPEST: u32 = 300;
+/// From this level on, each value has one other in it at most, or there would be too many of them.
+const NARROW: u32 = 7;
+/// How many in a thousand of those that have one go down to the deepest.
+const DEEP: usize = 20;
 
 /// A stream of numbers that follows from its seed.
 pub(super) struct Dice(u64);
@@ -149,7 +153,7 @@ fn object(schema: &Value, dice: &mut Dice, depth: u32) -> Value {
         // The API server refuses these by name.
         let is_never = field.to_string().contains(r#""rule":"false""#);
         let often = if is_never { 1 } else { often };
-        let is_there = is_required(name) || (depth < DEEPEST && dice.is(often));
+        let is_there = is_required(name) || (depth < NARROW && dice.is(often));
         if is_there {
             fields.insert(name.clone(), value(field, dice, depth + 1));
         }
@@ -170,7 +174,10 @@ fn object(schema: &Value, dice: &mut Dice, depth: u32) -> Value {
 }
 
 fn nonsense(dice: &mut Dice, depth: u32) -> Value {
-    match dice.below(if depth < DEEPEST { 7 } else { 4 }) {
+    if dice.is(DEEP) {
+        return (depth..DEEPEST).fold(json!(1), |inner, _| json!({ "deep": inner }));
+    }
+    match dice.below(if depth < NARROW { 7 } else { 4 }) {
         0 => dice.text().into(),
         1 => (*dice.of(&NUMBERS)).into(),
         2 => dice.is(500).into(),

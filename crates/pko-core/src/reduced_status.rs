@@ -1,0 +1,121 @@
+//! What is left of a status that the API server does not take whole. A status that can't be written is
+//! not only out of date: the object could not even be deleted, for a deletion is reported, too.
+
+use serde_json::{Map, Value};
+
+use crate::condition_set::shortened_to;
+
+/// The longest field that is kept.
+const MAX_FIELD_BYTES: usize = 16 * 1024;
+/// The longest text that is kept whole.
+const MAX_TEXT_BYTES: usize = 1024;
+const CONDITIONS: &str = "conditions";
+
+/// A status without what is large, and without the fields that were found invalid, such as
+/// `status.permalink`. The conditions stay, and name what is missing.
+#[must_use]
+pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
+    let Some(fields) = status.as_object() else {
+        return status.clone();
+    };
+    let is_invalid = |name: &str| {
+        let mut invalid = invalid
+            .iter()
+            .filter_map(|path| path.strip_prefix("status."));
+        invalid.any(|path| path.split(['.', '[']).next() == Some(name))
+    };
+    let (mut kept, mut missing) = (Map::new(), Vec::new());
+    for (name, value) in fields {
+        let value = with_short_texts(value);
+        let fits = value.to_string().len() <= MAX_FIELD_BYTES && !is_invalid(name);
+        if fits || name == CONDITIONS {
+            kept.insert(name.clone(), value);
+        } else {
+            missing.push(name.as_str());
+        }
+    }
+    remark(&mut kept, &missing);
+    kept.into()
+}
+
+/// Recursion ends: a status has as many levels as was parsed.
+fn with_short_texts(value: &Value) -> Value {
+    match value {
+        Value::String(text) => shortened_to(text, MAX_TEXT_BYTES).into(),
+        Value::Array(items) => items.iter().map(with_short_texts).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let short = fields.map(|(name, value)| (name.clone(), with_short_texts(value)));
+            Value::Object(short.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Adds to each condition's message what is missing.
+fn remark(status: &mut Map<String, Value>, missing: &[&str]) {
+    let conditions = status.get_mut(CONDITIONS).and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let Some(Value::String(message)) = condition.get_mut("message") else {
+            continue;
+        };
+        let separator = if message.is_empty() { "" } else { "; " };
+        let what = if missing.is_empty() {
+            "long texts are shortened".to_owned()
+        } else {
+            format!("status.{} is left out", missing.join(" and status."))
+        };
+        message.push_str(separator);
+        message.push_str(&what);
+        message.push_str(", because the API server rejected the whole status");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn condition(message: &str) -> Value {
+        json!([{ "type": "Ready", "status": "False", "reason": "R", "message": message }])
+    }
+
+    #[test]
+    fn reduced_status_lacks_large_and_invalid_fields_and_says_so() {
+        let status = json!({
+            "observedGeneration": 3,
+            "outputs": { "long": vec!["x".repeat(500); 100] },
+            "lastUpdate": { "state": "failed", "message": "m".repeat(5000) },
+            "permalink": "nonsense",
+            "conditions": condition("The update failed"),
+        });
+        let invalid = ["status.permalink".to_owned(), "spec.outputs".to_owned()];
+        let reduced = reduced_status(&status, &invalid);
+        assert_eq!(reduced["observedGeneration"], 3);
+        assert_eq!(reduced["lastUpdate"]["state"], "failed");
+        assert!(reduced["lastUpdate"]["message"].as_str().unwrap().len() <= MAX_TEXT_BYTES);
+        assert_eq!(
+            (&reduced["outputs"], &reduced["permalink"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(
+            reduced["conditions"][0]["message"],
+            "The update failed; status.outputs and status.permalink is left out, because the API \
+             server rejected the whole status"
+        );
+    }
+
+    #[test]
+    fn reduced_status_keeps_conditions_whatever_is_invalid() {
+        let status = json!({ "conditions": condition(&"m".repeat(40_000)) });
+        let invalid = ["status.conditions[0].message".to_owned()];
+        let reduced = reduced_status(&status, &invalid);
+        let message = reduced["conditions"][0]["message"].as_str().unwrap();
+        assert!(message.len() < 2 * MAX_TEXT_BYTES);
+        assert!(
+            message.ends_with("because the API server rejected the whole status"),
+            "{message}"
+        );
+    }
+}
