@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use pko_api::{admission, crd, requester_policy, schema::CoreTypes};
+use pko_api::{admission, crd, manager_policy, requester_policy, schema::CoreTypes};
 use pko_testkit::ControlPlane;
 use serde_json::Value;
 use similar::TextDiff;
@@ -28,7 +28,7 @@ const SHOWN_LINES: usize = 60;
 const CORE_TYPES: &str = "crates/pko-api/openapi/core-v1.json";
 const CRDS: &str = "deploy/crds";
 const POLICY: &str = "deploy/policies/stacks.yaml";
-const REQUESTER_POLICY: &str = "deploy/policies/requesters.yaml";
+const POLICIES: &str = "deploy/policies";
 const MERGE_KEYS: &str = "crates/pko-core/src/merge/schemas.rs";
 
 #[derive(clap::Args)]
@@ -98,12 +98,10 @@ fn files_from_core_types() -> anyhow::Result<Vec<GeneratedFile>> {
         text: merge_keys::rust_table(&types.version, &types.schemas)?,
     };
     let crds = crd::all();
-    let others = rbac::files().into_iter().chain([
-        merge_keys,
-        policy_file()?,
-        requester_policy_file()?,
-        install::file()?,
-    ]);
+    let others = rbac::files()
+        .into_iter()
+        .chain([merge_keys, policy_file()?, install::file()?])
+        .chain(optional_policy_files()?);
     crds.iter().map(crd_file).chain(others.map(Ok)).collect()
 }
 
@@ -139,18 +137,40 @@ fn policy_file() -> anyhow::Result<GeneratedFile> {
     })
 }
 
-fn requester_policy_file() -> anyhow::Result<GeneratedFile> {
-    let policy = serde_saphyr::to_string(&requester_policy::policy())?;
-    let binding = serde_saphyr::to_string(&requester_policy::binding())?;
-    let text = format!(
-        "# Made by `cargo xtask generate` from crates/pko-api/src/requester_policy.rs: denies Stacks and Workspaces\n\
-         # whose requester may not run their pod. Optional: kubectl apply -f deploy/policies/requesters.yaml\n\
-         {policy}---\n{binding}"
+/// Policies that are not part of the installation.
+fn optional_policy_files() -> anyhow::Result<[GeneratedFile; 2]> {
+    let requesters = [requester_policy::policy(), requester_policy::binding()];
+    let manager = [manager_policy::policy(), manager_policy::binding()];
+    Ok([
+        optional_policy_file(
+            "requesters",
+            "denies Stacks and Workspaces whose requester may not run their pod",
+            &requesters,
+        )?,
+        optional_policy_file(
+            "manager",
+            "denies the manager what it never does, for a manager that was taken over",
+            &manager,
+        )?,
+    ])
+}
+
+fn optional_policy_file(
+    name: &str,
+    purpose: &str,
+    [policy, binding]: &[Value; 2],
+) -> anyhow::Result<GeneratedFile> {
+    let path = Path::new(POLICIES).join(format!("{name}.yaml"));
+    let (policy, binding) = (
+        serde_saphyr::to_string(policy)?,
+        serde_saphyr::to_string(binding)?,
     );
-    Ok(GeneratedFile {
-        path: REQUESTER_POLICY.into(),
-        text,
-    })
+    let text = format!(
+        "# Made by `cargo xtask generate` from crates/pko-api: {purpose}.\n\
+         # Optional: kubectl apply -f {}\n{policy}---\n{binding}",
+        path.display()
+    );
+    Ok(GeneratedFile { path, text })
 }
 
 fn outdated_files(files: &[GeneratedFile]) -> Vec<&GeneratedFile> {

@@ -12,6 +12,7 @@ pub mod auto;
 pub mod crd;
 mod decode;
 mod duration;
+pub mod manager_policy;
 pub mod names;
 mod object;
 #[cfg(test)]

@@ -7,9 +7,70 @@ use pko_api::rbac::{GROUP, Right, Role, Target};
 use super::GeneratedFile;
 
 const FOLDER: &str = "deploy/rbac";
+const PAGE: &str = "docs/rights.md";
 
 pub(super) fn files() -> Vec<GeneratedFile> {
-    Role::ALL.iter().map(file).collect()
+    Role::ALL.iter().map(file).chain([page()]).collect()
+}
+
+/// The rights of all roles, for readers of SECURITY.md.
+fn page() -> GeneratedFile {
+    let mut text = String::from(PAGE_HEAD);
+    for role in Role::ALL {
+        let _ = write!(text, "\n## {}\n\n", role.name);
+        let _ = write!(text, "{}: {}.", role.kind(), role.purpose);
+        if !role.aggregated_to.is_empty() {
+            let roles = role.aggregated_to.join("`, `");
+            let _ = write!(text, " Part of Kubernetes' roles `{roles}`.");
+        }
+        text.push_str("\n\n| resources | verbs | reason |\n|---|---|---|\n");
+        for right in role.rights {
+            let (target, verbs) = (target(right), right.verbs.join(", "));
+            let _ = writeln!(text, "| {target} | {verbs} | {} |", right.reason);
+        }
+    }
+    GeneratedFile {
+        path: PAGE.into(),
+        text,
+    }
+}
+
+const PAGE_HEAD: &str = "\
+<!-- Made by `cargo xtask generate` from crates/pko-api/src/rbac. -->
+# Rights
+
+The rights of each role that the project ships. The manager of the tests runs with exactly these, so a
+missing right fails a test. [SECURITY.md](../SECURITY.md) says what an attacker could do with them.
+`deploy/rbac` has the roles as manifests.
+";
+
+/// A resource as kubectl names it: `stacks.pulumi.com/status`.
+fn qualified(resource: &str, group: &str) -> String {
+    let (resource, subresource) = match resource.split_once('/') {
+        Some((resource, subresource)) => (resource, format!("/{subresource}")),
+        None => (resource, String::new()),
+    };
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("`{resource}{dot}{group}{subresource}`")
+}
+
+fn target(right: &Right) -> String {
+    match right.target {
+        Target::Path(path) => format!("`{path}`"),
+        Target::Resources {
+            group,
+            resources,
+            names,
+        } => {
+            let resources = resources.iter().map(|name| qualified(name, group));
+            let resources = resources.collect::<Vec<_>>().join(", ");
+            if names.is_empty() {
+                resources
+            } else {
+                format!("{resources} named `{}`", names.join("`, `"))
+            }
+        }
+    }
 }
 
 fn file(role: &Role) -> GeneratedFile {

@@ -8,6 +8,7 @@
 
 mod crds;
 mod documented;
+mod manager_policy;
 mod plane;
 mod refusals;
 mod requesters;
