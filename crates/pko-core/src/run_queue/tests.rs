@@ -1,6 +1,24 @@
+use std::{cell::Cell, collections::HashSet};
+
 use proptest::prelude::*;
 
 use super::*;
+
+thread_local! {
+    static COMPARISONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The queue's trees call this: their work is counted, not timed.
+pub(super) fn count_comparison() {
+    COMPARISONS.set(COMPARISONS.get() + 1);
+}
+
+/// The number of comparisons that this takes.
+fn work<T>(of: impl FnOnce() -> T) -> usize {
+    let before = COMPARISONS.get();
+    of();
+    COMPARISONS.get() - before
+}
 
 fn limits(cluster: usize, namespace: usize) -> Limits {
     Limits {
@@ -40,6 +58,10 @@ fn wait(turn: Admission) -> QueueWait {
     }
 }
 
+fn position(admission: Admission) -> QueuePosition {
+    wait(admission).position
+}
+
 #[test]
 fn queue_without_limits_admits_every_run() {
     let mut queue = RunQueue::new(Limits::default());
@@ -56,17 +78,30 @@ fn queue_without_limits_admits_every_run() {
 fn stack_has_one_run_at_a_time() {
     let mut queue = RunQueue::new(Limits::default());
     assert_eq!(queue.ask(on_stack("a/1", "dev")), Admission::Admitted);
-    let held = wait(queue.ask(on_stack("b/2", "dev")));
+    let held = wait(queue.ask(on_stack("a/2", "dev")));
     assert_eq!(held.reason, WaitReason::Stack("dev".to_owned()));
     assert_eq!(
         held.to_string(),
         "waiting for its turn: another run is under way on the stack \"dev\"; it is the next"
     );
-    let mut elsewhere = on_stack("c/3", "dev");
+    let mut elsewhere = on_stack("a/3", "dev");
     elsewhere.stack.backend = "s3://other".to_owned();
     assert_eq!(queue.ask(elsewhere), Admission::Admitted);
-    assert_eq!(queue.leave("a/1"), ["b/2"]);
-    assert_eq!(queue.ask(on_stack("b/2", "dev")), Admission::Admitted);
+    assert_eq!(queue.leave("a/1"), ["a/2"]);
+    assert_eq!(queue.ask(on_stack("a/2", "dev")), Admission::Admitted);
+}
+
+/// An endless run in one namespace does not hold up the stack of the same name in another.
+#[test]
+fn stack_of_the_same_name_in_another_namespace_is_not_held_up() {
+    let mut queue = RunQueue::new(Limits::default());
+    let endless = on_stack("hostile/endless", "acme/shop/prod");
+    assert_eq!(queue.ask(endless), Admission::Admitted);
+    let destroy = RunRequest {
+        urgency: Urgency::Destroy,
+        ..on_stack("victim/destroy", "acme/shop/prod")
+    };
+    assert_eq!(queue.ask(destroy), Admission::Admitted);
 }
 
 #[test]
@@ -75,7 +110,7 @@ fn admit_is_idempotent() {
     assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
     assert_eq!(queue.ask(change("a/1")), Admission::Admitted);
     for _ in 0..3 {
-        assert_eq!(wait(queue.ask(change("a/2"))).before, 0);
+        assert_eq!(position(queue.ask(change("a/2"))), QueuePosition::Next);
     }
     assert_eq!(queue.counts(), (1, 1));
     assert_eq!(queue.leave("a/1"), ["a/2"]);
@@ -90,16 +125,16 @@ fn limit_is_named_in_the_wait() {
     }
     assert_eq!(
         wait(queue.ask(change("a/3"))).to_string(),
-        "waiting for its turn: 2 runs are under way in this namespace, which is the limit; it is the next"
+        "waiting for its turn: 2 runs are under way in this namespace, which is the limit (--max-runs-per-namespace); it is the next"
     );
     assert_eq!(queue.ask(change("b/1")), Admission::Admitted);
     assert_eq!(
         wait(queue.ask(change("c/1"))).to_string(),
-        "waiting for its turn: 3 runs are under way in the cluster, which is the limit; it is the next"
+        "waiting for its turn: 3 runs are under way in the cluster, which is the limit (--max-runs); it is the next"
     );
     assert_eq!(
         wait(queue.ask(change("b/2"))).to_string(),
-        "waiting for its turn: 3 runs are under way in the cluster, which is the limit; 1 run is before it"
+        "waiting for its turn: 3 runs are under way in the cluster, which is the limit (--max-runs); fewer than 10 runs are before it"
     );
 }
 
@@ -129,7 +164,8 @@ fn urgency_can_grow_while_queued() {
     queue.ask(change("a/0"));
     wait(queue.ask(change("a/1")));
     wait(queue.ask(run("a/2", Urgency::Resync)));
-    assert_eq!(wait(queue.ask(run("a/2", Urgency::Destroy))).before, 0);
+    let destroy = queue.ask(run("a/2", Urgency::Destroy));
+    assert_eq!(position(destroy), QueuePosition::Next);
     assert_eq!(queue.leave("a/0"), ["a/2"]);
 }
 
@@ -142,7 +178,8 @@ fn namespace_with_many_runs_does_not_starve_another() {
     for number in 0..50 {
         queue.ask(run(&format!("flood/{number}"), Urgency::Destroy));
     }
-    assert_eq!(wait(queue.ask(run("calm/1", Urgency::Resync))).before, 0);
+    let resync = queue.ask(run("calm/1", Urgency::Resync));
+    assert_eq!(position(resync), QueuePosition::Next);
     assert_eq!(queue.leave("flood/0"), ["calm/1"]);
 }
 
@@ -186,25 +223,104 @@ fn queued_run_can_leave() {
         queue.namespaces.is_empty(),
         "nothing is remembered of those who left"
     );
-    assert!(queue.busy.is_empty());
+    assert!(queue.eligible.is_empty() && queue.places.is_empty());
 }
 
 #[test]
-fn runs_are_counted_by_namespace() {
-    let mut queue = RunQueue::new(limits(2, 1));
-    for name in ["a/1", "a/2", "a/3", "b/1"] {
-        queue.ask(change(name));
+fn namespace_limit_is_derived_from_that_of_the_cluster() {
+    let derived = |cluster| Limits::of_cluster(cluster).namespace;
+    for (cluster, namespace) in [(2, 1), (3, 2), (4, 3), (8, 6), (100, 75)] {
+        assert_eq!(derived(Some(cluster)), Some(namespace), "{cluster}");
     }
-    let of = |waiting, under_way| Counts { waiting, under_way };
-    assert_eq!(
-        queue.counts_by_namespace(),
-        BTreeMap::from([("a", of(2, 1)), ("b", of(0, 1))])
-    );
-    queue.leave("b/1");
-    assert_eq!(
-        queue.counts_by_namespace(),
-        BTreeMap::from([("a", of(2, 1))])
-    );
+    assert_eq!(derived(Some(1)), None, "one place can't be shared");
+    assert_eq!(derived(None), None);
+}
+
+#[test]
+fn endless_runs_of_a_namespace_leave_a_place_to_others() {
+    let mut queue = RunQueue::new(Limits::of_cluster(Some(4)));
+    for number in 0..1000 {
+        queue.ask(run(&format!("hostile/{number}"), Urgency::Destroy));
+    }
+    let resync = run("victim/1", Urgency::Resync);
+    assert_eq!(queue.ask(resync), Admission::Admitted);
+}
+
+/// The position of each of these runs, in the order in which they came.
+fn positions(queue: &mut RunQueue, runs: std::ops::Range<usize>) -> Vec<QueuePosition> {
+    runs.map(|number| position(queue.ask(change(&format!("a/{number}")))))
+        .collect()
+}
+
+#[test]
+fn queue_step_changes_few_positions() {
+    let mut queue = RunQueue::new(limits(1, 1));
+    for number in 0..=2000 {
+        queue.ask(change(&format!("a/{number}")));
+    }
+    let before = positions(&mut queue, 2..2001);
+    assert_eq!(queue.leave("a/0"), ["a/1"]);
+    let after = positions(&mut queue, 2..2001);
+    let changed = before
+        .iter()
+        .zip(&after)
+        .filter(|(before, after)| before != after);
+    assert_eq!(changed.count(), 3, "at the bounds");
+    let count = |position| after.iter().filter(|found| **found == position).count();
+    assert_eq!(count(QueuePosition::Next), 1);
+    assert_eq!(count(QueuePosition::Near), 9);
+    assert_eq!(count(QueuePosition::Middle), 90);
+    assert_eq!(count(QueuePosition::Far), 1899);
+}
+
+#[test]
+fn position_counts_the_turns_of_other_namespaces() {
+    let mut queue = RunQueue::new(Limits {
+        cluster: Some(1),
+        namespace: None,
+    });
+    queue.ask(change("other/0"));
+    for number in 0..30 {
+        for namespace in ["a", "b", "c"] {
+            queue.ask(change(&format!("{namespace}/{number}")));
+        }
+    }
+    assert_eq!(position(queue.ask(change("a/0"))), QueuePosition::Next);
+    assert_eq!(position(queue.ask(change("b/0"))), QueuePosition::Near);
+    assert_eq!(position(queue.ask(change("a/3"))), QueuePosition::Near);
+    assert_eq!(position(queue.ask(change("a/4"))), QueuePosition::Middle);
+    assert_eq!(position(queue.ask(change("d/0"))), QueuePosition::Near);
+}
+
+/// What a hostile tenant makes wait: on one stack, on many, in many namespaces.
+fn crowd(kind: &str, size: usize) -> Vec<RunRequest> {
+    let urgencies = [Urgency::Resync, Urgency::Change, Urgency::Destroy];
+    let request = |number: usize| match kind {
+        "one stack" => on_stack(&format!("a/{number}"), "dev"),
+        "many stacks" => run(&format!("a/{number}"), urgencies[number % 3]),
+        _ => change(&format!("a-{}/{number}", number % (size / 2))),
+    };
+    (0..size).map(request).collect()
+}
+
+#[test]
+fn queue_work_per_call_is_logarithmic() {
+    for kind in ["one stack", "many stacks", "many namespaces"] {
+        let measure = |size: usize| {
+            let mut queue = RunQueue::new(limits(1, 1));
+            let mut crowd = crowd(kind, size);
+            let enqueued = work(|| crowd.iter().cloned().for_each(|run| drop(queue.ask(run))));
+            let asked = work(|| crowd.iter().cloned().for_each(|run| drop(queue.ask(run))));
+            let left = work(|| crowd.drain(..).for_each(|run| drop(queue.leave(&run.run))));
+            assert_eq!(queue.counts(), (0, 0));
+            [enqueued, asked, left].map(|work| work / size)
+        };
+        let (small, large) = (measure(2_000), measure(20_000));
+        println!("{kind}: {small:?} and {large:?} comparisons per call");
+        for (small, large) in small.into_iter().zip(large) {
+            assert!(large <= small.max(10) * 2, "{kind}: {small} and {large}");
+        }
+    }
 }
 
 /// One slot, and a stream of destroys that never ends: what is less urgent gets its turn all the same.
@@ -273,8 +389,10 @@ proptest! {
                     if turn == Admission::Admitted && !before.under_way.contains_key(&name) {
                         let run = &queue.under_way[&name];
                         prop_assert!(before.under_way.len() < 3);
-                        prop_assert!(before.under_way.values().all(|other| other.stack != run.stack));
-                        prop_assert!(before.account(&run.namespace).under_way < 2);
+                        let own = |other: &&RunRequest| other.namespace == run.namespace;
+                        let own: Vec<_> = before.under_way.values().filter(own).collect();
+                        prop_assert!(own.iter().all(|other| other.stack != run.stack));
+                        prop_assert!(own.len() < 2);
                     }
                 }
                 Move::Resume(request) => {
@@ -288,11 +406,12 @@ proptest! {
                 prop_assert!(told.contains(run), "{run} goes, and nobody is told");
             }
             for waiting in queue.waiting.values() {
-                prop_assert!(queue.obstacle(waiting).is_some(), "nobody waits for nothing");
+                let namespace = &queue.namespaces[&waiting.namespace];
+                prop_assert!(queue.obstacle(waiting, namespace).is_some(), "no reason to wait");
             }
-            let counted: usize = queue.namespaces.values().map(|account| account.under_way).sum();
+            let counted: usize = queue.namespaces.values().map(NamespaceQueue::under_way).sum();
             prop_assert_eq!(counted, queue.under_way.len());
-            prop_assert_eq!(queue.busy.values().sum::<usize>(), queue.under_way.len());
+            prop_assert_eq!(queue.places.len(), queue.waiting.len());
         }
     }
 

@@ -21,15 +21,17 @@ use super::{
 use crate::{
     Event, Fact,
     condition_set::{find, is_true},
-    run_queue::Admission,
+    run_queue::{Admission, QueuePosition},
     step::{Requeue, finish},
     workspace::{is_ready, owner_reference},
 };
 
 /// For an event of the Workspace that was missed.
 const WORKSPACE_AGAIN: Duration = Duration::from_secs(30);
-/// For a turn: whoever gets one is woken, so that this is for the position that users read.
-const TURN_AGAIN: Duration = Duration::from_secs(30);
+/// For a run that is admitted soon.
+const ADMISSION_AGAIN: Duration = Duration::from_secs(30);
+/// For a run that has many before it, so that a long queue is little work.
+const FAR_ADMISSION_AGAIN: Duration = Duration::from_mins(5);
 /// For an agent that did not answer.
 const AGENT_AGAIN: Duration = Duration::from_secs(5);
 
@@ -233,9 +235,17 @@ pub(super) fn request_admission(evaluation: &UpdateEvaluation) -> Option<UpdateS
             let status = status::waiting(evaluation, UpdateReason::Queued, &wait.to_string());
             Some(finish(
                 status::patch_if_changed(evaluation, status),
-                Requeue::after(TURN_AGAIN),
+                Requeue::after(admission_again(wait.position)),
             ))
         }
+    }
+}
+
+/// An admitted run is triggered, so this is for the position that users read.
+fn admission_again(position: QueuePosition) -> Duration {
+    match position {
+        QueuePosition::Next | QueuePosition::Near => ADMISSION_AGAIN,
+        QueuePosition::Middle | QueuePosition::Far => FAR_ADMISSION_AGAIN,
     }
 }
 

@@ -141,9 +141,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 0)]
     max_runs: usize,
 
-    /// Maximum number of concurrent runs in a namespace; 0 for no limit
-    #[arg(long, default_value_t = 0)]
-    max_runs_per_namespace: usize,
+    /// Maximum number of concurrent runs in a namespace; 0 for no limit. Defaults to three quarters
+    /// of `--max-runs`, unless a single namespace is watched
+    #[arg(long)]
+    max_runs_per_namespace: Option<usize>,
 
     /// Enable leader election with the Lease `operator.pulumi.com`, for several replicas
     #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parsers::boolean)]
@@ -265,9 +266,14 @@ impl Arguments {
 
     pub(crate) fn limits(&self) -> Limits {
         let limit = |number: usize| Some(number).filter(|number| *number > 0);
-        Limits {
-            cluster: limit(self.max_runs),
-            namespace: limit(self.max_runs_per_namespace),
+        let cluster = limit(self.max_runs);
+        let is_shared = self.watched_namespaces().len() != 1;
+        match self.max_runs_per_namespace {
+            None if is_shared => Limits::of_cluster(cluster),
+            given => Limits {
+                cluster,
+                namespace: given.and_then(limit),
+            },
         }
     }
 

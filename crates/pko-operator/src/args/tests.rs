@@ -50,6 +50,21 @@ fn flag_defaults_of_ours_limit_nothing() {
 }
 
 #[test]
+fn namespace_limit_defaults_to_three_quarters_of_the_cluster_limit() {
+    let limit = |given: &[&str]| arguments(given).limits().namespace;
+    assert_eq!(limit(&["--max-runs=8"]), Some(6));
+    assert_eq!(limit(&["--max-runs=8", "--namespaces=a,b"]), Some(6));
+    assert_eq!(limit(&["--max-runs=8", "--namespaces=a"]), None);
+    let explicit = |value: &str| {
+        let flag = format!("--max-runs-per-namespace={value}");
+        limit(&["--max-runs=8", &flag])
+    };
+    assert_eq!(explicit("8"), Some(8));
+    assert_eq!(explicit("0"), None);
+    assert_eq!(limit(&["--max-runs-per-namespace=3"]), Some(3));
+}
+
+#[test]
 fn flags_have_go_syntax() {
     for given in [
         &["-run-timeout", "5m"][..],

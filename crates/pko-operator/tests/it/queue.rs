@@ -1,12 +1,12 @@
 //! The run queue: no more runs than allowed, and a waiting Update reports why.
 
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use pko_api::{Stack, Update};
 use pko_testkit::{Reply, Script, StandIn, TestNamespace, eventually};
 
 use crate::{
     harness::{System, Watched},
-    scripted_stacks::{create_stack, namespace},
+    scripted_stacks::{create_stack, create_stack_named, namespace, ready, wait_for_runs},
 };
 
 /// The Progressing conditions of all Updates: status, reason and message.
@@ -106,4 +106,36 @@ async fn run_queue_limit_holds_across_a_restart() {
     for (one, next) in spans.iter().zip(&spans[1..]) {
         assert!(one.1 <= next.0, "two at a time: {spans:?}");
     }
+}
+
+/// A tenant whose endless run names another tenant's stack, and whose runs fill its own share.
+#[tokio::test]
+async fn run_queue_endless_run_does_not_hold_up_another_namespace() {
+    const STACK: &str = "organization/demo/prod";
+    let program = StandIn::program().display().to_string();
+    let environment = [("PKO_PULUMI", program.as_str()), ("PKO_MAX_RUNS", "2")];
+    let system = System::start_watching(Watched::Cluster, &environment).await;
+    let gated = Reply::new().waits_for("gate").run_default();
+    let endless = system.stand_in(&Script::new().on("up", gated));
+    let quick = StandIn::new(endless.folder().with_file_name("quick"), &Script::new());
+    let (hostile, victim) = (namespace(&system).await, namespace(&system).await);
+    create_stack_named(&hostile, &system, &endless, "demo", STACK).await;
+    wait_for_runs(&endless, 1).await;
+    create_stack(&hostile, &system, &endless, "another").await;
+    create_stack_named(&victim, &system, &quick, "demo", STACK).await;
+    ready(&victim, "demo").await;
+    let stacks = victim.api::<Stack>();
+    let deleted = stacks.delete("demo", &DeleteParams::default()).await;
+    deleted.unwrap();
+    eventually("the victim's Stack to be deleted", async || {
+        let stack = stacks.get_opt("demo").await.unwrap();
+        stack.map_or(Ok(()), |stack| Err(format!("{:#?}", stack.status)))
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        endless.count("up"),
+        1,
+        "it has not ended, and has one place"
+    );
 }

@@ -45,13 +45,24 @@ pub(crate) async fn create_stack(
     stand_in: &StandIn,
     name: &str,
 ) {
+    create_stack_named(namespace, system, stand_in, name, "dev").await;
+}
+
+/// The same, of the stack of this name.
+pub(crate) async fn create_stack_named(
+    namespace: &TestNamespace,
+    system: &System,
+    stand_in: &StandIn,
+    name: &str,
+    stack: &str,
+) {
     let program = ProgramBuilder::new(name)
         .resource("one", "pulumi:index:Stash", &json!({ "input": "v1" }))
         .output("size", 4)
         .build();
     namespace.create_object(program).await.unwrap();
     let stack = StackBuilder::new(name)
-        .stack("dev")
+        .stack(stack)
         .backend(&system.backend())
         .program(name)
         .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")

@@ -1,7 +1,7 @@
 //! An Update before its run begins, and after it is over.
 
 use super::*;
-use crate::run_queue::{QueueWait, WaitReason};
+use crate::run_queue::{QueuePosition, QueueWait, WaitReason};
 
 #[test]
 fn complete_update_stays_for_its_ttl() {
@@ -181,14 +181,14 @@ fn destroy_starts_in_an_outdated_pod() {
 
 #[test]
 fn run_waits_for_admission() {
-    let held = |before| {
+    let held = |position| {
         let reason = WaitReason::Cluster(2);
         UpdateFixture {
-            turn: Admission::Queued(QueueWait { before, reason }),
+            turn: Admission::Queued(QueueWait { position, reason }),
             ..fixture()
         }
     };
-    let outcome = held(3).decide();
+    let outcome = held(QueuePosition::Near).decide();
     let condition = &outcome.status().unwrap().conditions[0];
     assert_eq!(
         (&*condition.reason, &*condition.status),
@@ -196,11 +196,16 @@ fn run_waits_for_admission() {
     );
     assert_eq!(
         condition.message,
-        "waiting for its turn: 2 runs are under way in the cluster, which is the limit; 3 runs are before it"
+        "waiting for its turn: 2 runs are under way in the cluster, which is the limit (--max-runs); \
+         fewer than 10 runs are before it"
     );
     assert_eq!(
         outcome.plan.requeue,
         Requeue::after(std::time::Duration::from_secs(30))
+    );
+    assert_eq!(
+        held(QueuePosition::Far).decide().plan.requeue,
+        Requeue::after(std::time::Duration::from_mins(5))
     );
     assert_eq!(outcome.request_names(), ["workspace", "admission"]);
     let begun = |fixture: &UpdateFixture| {
