@@ -63,7 +63,7 @@ async fn thousand_repositories_need_little_memory() {
                 "https://git-{}.example.com/team/app-{number}.git",
                 number % 50
             );
-            poller.subscribe(address, "refs/heads/main".to_owned(), MINUTE)
+            poller.subscribe("tenant", address, "refs/heads/main".to_owned(), MINUTE)
         })
         .collect();
     for subscription in &mut subscriptions {

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Subscribers share a request if address and credentials agree. A server that hangs delays only its own
-//! repositories; see [`PollerSettings`] for the limits.
+//! repositories, and servers that hang delay only repositories of their tenant; see [`PollerSettings`] for the
+//! limits.
 
 mod blocking;
 mod git_lister;

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     ListRequest, ListResponse, Lister, PollError, PollFailure, PollStatus,
-    schedule::{ListOutcome, PollerSettings, Schedule},
+    schedule::{ListOutcome, PollerSettings, Schedule, SubscriberTerms},
 };
 use crate::Deadline;
 
@@ -39,7 +39,7 @@ pub struct Subscription<L: Lister> {
     inner: Arc<PollerInner<L>>,
     repository: L::Repository,
     number: u64,
-    interval: Duration,
+    terms: SubscriberTerms,
     receiver: watch::Receiver<SubscriptionStatus<L>>,
 }
 
@@ -105,11 +105,12 @@ impl<L: Lister> Poller<L> {
         Self { inner, task }
     }
 
-    /// Follows a revision. The status is available immediately if another subscriber follows the
-    /// same one.
+    /// Follows a revision for a tenant, who gets a fair share of the requests. The status is
+    /// available immediately if another subscriber follows the same one.
     #[must_use]
     pub fn subscribe(
         &self,
+        tenant: &str,
         repository: L::Repository,
         revision: L::Revision,
         interval: Duration,
@@ -117,7 +118,7 @@ impl<L: Lister> Poller<L> {
         self.add_subscriber(
             repository,
             revision,
-            interval,
+            SubscriberTerms::new(tenant, interval),
             RepositorySubscribers::current_status,
         )
     }
@@ -127,11 +128,13 @@ impl<L: Lister> Poller<L> {
     #[must_use]
     pub fn subscribe_fresh(
         &self,
+        tenant: &str,
         repository: L::Repository,
         revision: L::Revision,
         interval: Duration,
     ) -> Subscription<L> {
-        let subscription = self.add_subscriber(repository, revision, interval, |_, _| PollStatus {
+        let terms = SubscriberTerms::new(tenant, interval);
+        let subscription = self.add_subscriber(repository, revision, terms, |_, _| PollStatus {
             commit: None,
             failure: None,
         });
@@ -143,7 +146,7 @@ impl<L: Lister> Poller<L> {
         &self,
         repository: L::Repository,
         revision: L::Revision,
-        interval: Duration,
+        terms: SubscriberTerms,
         known: impl FnOnce(&RepositorySubscribers<L>, &L::Revision) -> SubscriptionStatus<L>,
     ) -> Subscription<L> {
         let host = self.inner.lister.host(&repository);
@@ -159,7 +162,7 @@ impl<L: Lister> Poller<L> {
         let status = known(entry, &revision);
         let needs_list = !status.has_result();
         let now = Instant::now().into_std();
-        schedule.add_subscriber(&repository, &host, interval, needs_list, now);
+        schedule.add_subscriber(&repository, &host, &terms, needs_list, now);
         let (sender, receiver) = watch::channel(status);
         entry.subscribers.push(Subscriber {
             number,
@@ -172,7 +175,7 @@ impl<L: Lister> Poller<L> {
             inner: Arc::clone(&self.inner),
             repository,
             number,
-            interval,
+            terms,
             receiver,
         }
     }
@@ -243,7 +246,7 @@ impl<L: Lister> Drop for Subscription<L> {
         }
         state
             .schedule
-            .remove_subscriber(&self.repository, self.interval);
+            .remove_subscriber(&self.repository, &self.terms);
     }
 }
 

@@ -11,17 +11,35 @@
 //! Requests in flight are limited in total and per host, and half of the slots are reserved for
 //! repositories whose last request succeeded. So a hanging server delays its own repositories, and
 //! servers that never answered delay each other.
+//!
+//! Of each limit, one tenant gets half ([`slots`]). A free slot goes to the tenant that has the
+//! fewest ([`rounds`]). So whatever the servers of one tenant do, a repository of another waits for
+//! one request to end at most.
+
+mod repository;
+mod rounds;
+mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     hash::Hash,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use self::{
+    repository::{Jitter, ScheduledRepository},
+    rounds::{Lane, Rounds},
+    slots::{Slot, Slots},
+};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollerSettings {
     pub min_interval: Duration,
+    /// A longer interval counts as this one, unless `min_interval` is longer.
+    pub max_interval: Duration,
     /// The time in which simultaneous subscribers are collected, and the minimum between two
     /// requests.
     pub debounce: Duration,
@@ -31,7 +49,9 @@ pub struct PollerSettings {
     pub max_backoff: Duration,
     /// The longest `Retry-After` that is respected.
     pub max_retry_after: Duration,
+    /// Of all tenants; one gets half.
     pub max_in_flight: usize,
+    /// Of all tenants; one gets half.
     pub max_in_flight_per_host: usize,
 }
 
@@ -39,13 +59,14 @@ impl Default for PollerSettings {
     fn default() -> Self {
         Self {
             min_interval: Duration::from_secs(15),
+            max_interval: Duration::from_hours(24),
             debounce: Duration::from_millis(500),
             deadline: Duration::from_mins(1),
             initial_backoff: Duration::from_secs(30),
             max_backoff: Duration::from_mins(10),
             max_retry_after: Duration::from_hours(1),
             max_in_flight: 32,
-            max_in_flight_per_host: 4,
+            max_in_flight_per_host: 8,
         }
     }
 }
@@ -56,39 +77,32 @@ pub(super) enum ListOutcome {
     Failed { retry_after: Option<Duration> },
 }
 
+/// Who subscribes, and how often it wants an answer.
+#[derive(Debug, Clone)]
+pub(super) struct SubscriberTerms {
+    pub(super) tenant: Arc<str>,
+    pub(super) interval: Duration,
+}
+
+impl SubscriberTerms {
+    pub(super) fn new(tenant: &str, interval: Duration) -> Self {
+        Self {
+            tenant: tenant.into(),
+            interval,
+        }
+    }
+}
+
 pub(super) struct Schedule<K> {
     settings: PollerSettings,
     repositories: HashMap<K, ScheduledRepository>,
-    /// Repositories without a request in flight, by due time.
-    queue: BTreeMap<(Instant, u64), K>,
+    /// Repositories without a request in flight.
+    rounds: Rounds<K>,
     next_number: u64,
     /// Includes repositories without subscribers until their request ends.
-    in_flight: HashMap<K, RequestSlot>,
-    in_flight_by_host: HashMap<Arc<str>, usize>,
-    /// Requests in flight to repositories whose last request did not succeed.
-    unproven: usize,
+    in_flight: HashMap<K, Slot>,
+    slots: Slots,
     random: u64,
-}
-
-struct ScheduledRepository {
-    /// Orders repositories that are due at the same time.
-    number: u64,
-    host: Arc<str>,
-    /// The number of subscribers per interval.
-    intervals: BTreeMap<Duration, usize>,
-    due: Instant,
-    last_request: Option<Instant>,
-    /// From `Retry-After`.
-    held_until: Option<Instant>,
-    failures: u32,
-    proven: bool,
-    /// A subscriber came that the request in flight does not cover.
-    needs_another_list: bool,
-}
-
-struct RequestSlot {
-    host: Arc<str>,
-    proven: bool,
 }
 
 impl<K: Clone + Eq + Hash> Schedule<K> {
@@ -96,11 +110,10 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         Self {
             settings,
             repositories: HashMap::new(),
-            queue: BTreeMap::new(),
+            rounds: Rounds::default(),
             next_number: 0,
             in_flight: HashMap::new(),
-            in_flight_by_host: HashMap::new(),
-            unproven: 0,
+            slots: Slots::new(&settings),
             random: seed,
         }
     }
@@ -110,11 +123,11 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         &mut self,
         key: &K,
         host: &str,
-        interval: Duration,
+        terms: &SubscriberTerms,
         needs_list: bool,
         now: Instant,
     ) {
-        let interval = self.clamp(interval);
+        let interval = self.clamp(terms.interval);
         let debounce = self.settings.debounce;
         if !self.repositories.contains_key(key) {
             self.next_number += 1;
@@ -122,7 +135,7 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             self.repositories.insert(key.clone(), repository);
         }
         self.change(key, |repository, listing| {
-            *repository.intervals.entry(interval).or_default() += 1;
+            repository.add(&terms.tenant, interval);
             if repository.failures > 0 {
                 // A new subscriber does not shorten the backoff.
             } else if needs_list {
@@ -135,19 +148,13 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     }
 
     /// Removes a subscriber. With the last one, the repository is dropped.
-    pub(super) fn remove_subscriber(&mut self, key: &K, interval: Duration) {
-        let interval = self.clamp(interval);
-        let Some(repository) = self.repositories.get_mut(key) else {
-            return;
-        };
-        if let Some(count) = repository.intervals.get_mut(&interval) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                repository.intervals.remove(&interval);
-            }
-        }
-        if repository.intervals.is_empty() {
-            self.queue.remove(&repository.queue_key());
+    pub(super) fn remove_subscriber(&mut self, key: &K, terms: &SubscriberTerms) {
+        let interval = self.clamp(terms.interval);
+        self.change(key, |repository, _| {
+            repository.remove(&terms.tenant, interval);
+        });
+        let repository = self.repositories.get(key);
+        if repository.is_some_and(ScheduledRepository::is_unused) {
             self.repositories.remove(key);
         }
     }
@@ -159,28 +166,31 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         });
     }
 
-    /// Starts requests for repositories that are due, longest waiting first.
+    /// Starts requests for repositories that are due: by turns of the tenants, of one tenant the one
+    /// that has waited longest.
     pub(super) fn start(&mut self, now: Instant) -> Vec<K> {
-        let due = self.queue.range(..=(now, u64::MAX));
-        let due: Vec<_> = due.map(|(_, key)| key.clone()).collect();
-        due.into_iter()
-            .filter(|key| self.acquire_slot(key, now))
-            .collect()
+        let mut started = Vec::new();
+        while let Some((key, slot)) = self.rounds.next(&self.slots, now) {
+            self.slots.acquire(&slot);
+            self.rounds.serve(&slot.tenant);
+            // Before the slot counts as in flight, so that it leaves the rounds.
+            self.change(&key, |repository, _| repository.last_request = Some(now));
+            self.withdraw(&key);
+            self.in_flight.insert(key.clone(), slot);
+            started.push(key);
+        }
+        started
     }
 
     /// The next time at which [`Schedule::start`] has something to do.
     pub(super) fn next(&self) -> Option<Instant> {
-        let has_free_slot = |key| {
-            let repository = self.repositories.get(key);
-            repository.is_some_and(|repository| self.has_free_slot(key, repository))
-        };
-        let mut waiting = self.queue.iter();
-        let first = waiting.find(|(_, key)| has_free_slot(*key));
-        first.map(|((due, _), _)| *due)
+        self.rounds.next_due(&self.slots)
     }
 
     pub(super) fn finish(&mut self, key: &K, outcome: ListOutcome, now: Instant) {
-        self.release_slot(key);
+        if let Some(slot) = self.in_flight.remove(key) {
+            self.slots.release(&slot);
+        }
         let settings = self.settings;
         let jitter = self.next_jitter();
         self.change(key, |repository, _| {
@@ -191,14 +201,23 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         });
     }
 
-    /// Changes a repository and requeues it. The closure is told whether a request is in flight.
+    /// Changes a repository and requeues it. The closure gets whether a request is in flight.
     fn change(&mut self, key: &K, change: impl FnOnce(&mut ScheduledRepository, bool)) {
+        self.withdraw(key);
         let listing = self.in_flight.contains_key(key);
         if let Some(repository) = self.repositories.get_mut(key) {
-            self.queue.remove(&repository.queue_key());
             change(repository, listing);
-            if !listing {
-                self.queue.insert(repository.queue_key(), key.clone());
+            for lane in repository.lanes().filter(|_| !listing) {
+                self.rounds.insert(lane, repository.turn(), key.clone());
+            }
+        }
+    }
+
+    /// Takes a repository out of the rounds.
+    fn withdraw(&mut self, key: &K) {
+        if let Some(repository) = self.repositories.get(key) {
+            for lane in repository.lanes() {
+                self.rounds.remove(&lane, &repository.turn());
             }
         }
     }
@@ -209,49 +228,10 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     }
 
     fn clamp(&self, interval: Duration) -> Duration {
-        interval.max(self.settings.min_interval)
-    }
-
-    fn has_free_slot(&self, key: &K, repository: &ScheduledRepository) -> bool {
-        let on_host = self.in_flight_by_host.get(&repository.host).copied();
-        let for_unproven = (self.settings.max_in_flight / 2).max(1);
-        self.in_flight.len() < self.settings.max_in_flight
-            && (repository.proven || self.unproven < for_unproven)
-            && on_host.unwrap_or_default() < self.settings.max_in_flight_per_host
-            && !self.in_flight.contains_key(key)
-    }
-
-    fn acquire_slot(&mut self, key: &K, now: Instant) -> bool {
-        let repository = self.repositories.get(key);
-        let Some(repository) = repository.filter(|one| self.has_free_slot(key, one)) else {
-            return false;
-        };
-        let slot = RequestSlot {
-            host: Arc::clone(&repository.host),
-            proven: repository.proven,
-        };
-        *self
-            .in_flight_by_host
-            .entry(Arc::clone(&slot.host))
-            .or_default() += 1;
-        self.unproven += usize::from(!slot.proven);
-        self.in_flight.insert(key.clone(), slot);
-        self.change(key, |repository, _| repository.last_request = Some(now));
-        true
-    }
-
-    fn release_slot(&mut self, key: &K) {
-        let Some(slot) = self.in_flight.remove(key) else {
-            return;
-        };
-        let unproven = usize::from(!slot.proven);
-        self.unproven = self.unproven.saturating_sub(unproven);
-        if let Some(count) = self.in_flight_by_host.get_mut(&slot.host) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.in_flight_by_host.remove(&slot.host);
-            }
-        }
+        let settings = &self.settings;
+        interval
+            .min(settings.max_interval)
+            .max(settings.min_interval)
     }
 
     /// `SplitMix64` (Steele, Lea, Flood).
@@ -263,86 +243,3 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         Jitter((bits ^ (bits >> 31)) % 2001)
     }
 }
-
-/// Varies an interval by ±10%, so that repositories spread out.
-#[derive(Debug, Clone, Copy)]
-struct Jitter(u64);
-
-impl Jitter {
-    fn apply(self, time: Duration) -> Duration {
-        let share = u32::try_from(9000 + self.0).unwrap_or(10_000);
-        time.saturating_mul(share) / 10_000
-    }
-}
-
-impl ScheduledRepository {
-    fn new(number: u64, host: &str, now: Instant) -> Self {
-        Self {
-            number,
-            host: host.into(),
-            intervals: BTreeMap::new(),
-            // The first subscriber sets it.
-            due: now + Duration::from_hours(24 * 365),
-            last_request: None,
-            held_until: None,
-            failures: 0,
-            proven: false,
-            needs_another_list: false,
-        }
-    }
-
-    fn record_outcome(
-        &mut self,
-        outcome: ListOutcome,
-        settings: &PollerSettings,
-        jitter: Jitter,
-        now: Instant,
-    ) {
-        self.proven = outcome == ListOutcome::Answered;
-        self.held_until = None;
-        match outcome {
-            ListOutcome::Answered => {
-                self.failures = 0;
-                self.due = now + jitter.apply(self.interval());
-            }
-            ListOutcome::Failed { retry_after } => {
-                self.failures = self.failures.saturating_add(1);
-                let held = retry_after.map(|time| now + time.min(settings.max_retry_after));
-                self.held_until = held;
-                let due = now + jitter.apply(self.backoff(settings));
-                self.due = held.map_or(due, |held| due.max(held));
-            }
-        }
-    }
-
-    fn queue_key(&self) -> (Instant, u64) {
-        (self.due, self.number)
-    }
-
-    fn interval(&self) -> Duration {
-        let shortest = self.intervals.keys().next();
-        shortest.copied().unwrap_or(Duration::from_hours(1))
-    }
-
-    fn backoff(&self, settings: &PollerSettings) -> Duration {
-        let doublings = self.failures.saturating_sub(1).min(20);
-        let backoff = settings.initial_backoff.saturating_mul(1 << doublings);
-        backoff.min(settings.max_backoff.max(self.interval()))
-    }
-
-    /// Requests a poll that starts no sooner than `time`.
-    fn request_at(&mut self, time: Instant, debounce: Duration, listing: bool) {
-        if listing {
-            self.needs_another_list = true;
-            return;
-        }
-        let spaced = self.last_request.map(|last| last + debounce);
-        let times = [Some(time), spaced, self.held_until];
-        if let Some(earliest) = times.into_iter().flatten().max() {
-            self.due = self.due.min(earliest);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

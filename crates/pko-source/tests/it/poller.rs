@@ -104,7 +104,7 @@ fn subscribe(
     host: &'static str,
     branch: &str,
 ) -> Subscription<FakeLister> {
-    poller.subscribe((host, 0, "me"), branch.to_owned(), MINUTE)
+    poller.subscribe("tenant", (host, 0, "me"), branch.to_owned(), MINUTE)
 }
 
 async fn next_commit(subscription: &mut Subscription<FakeLister>) -> String {
@@ -164,8 +164,8 @@ async fn push_reaches_hundred_subscribers_with_one_request() {
 async fn subscribers_with_other_credentials_do_not_share() {
     let (fake, poller) = poller();
     let repository = |who| ("git.example.com", 0, who);
-    let mut mine = poller.subscribe(repository("me"), "main".to_owned(), MINUTE);
-    let mut yours = poller.subscribe(repository("you"), "main".to_owned(), MINUTE);
+    let mut mine = poller.subscribe("tenant", repository("me"), "main".to_owned(), MINUTE);
+    let mut yours = poller.subscribe("tenant", repository("you"), "main".to_owned(), MINUTE);
     next_commit(&mut mine).await;
     next_commit(&mut yours).await;
     assert_eq!(fake.take_requests().len(), 2);
@@ -191,7 +191,14 @@ async fn late_subscriber_gets_cached_status() {
 #[tokio::test(start_paused = true)]
 async fn subscribe_fresh_polls_immediately() {
     let (fake, poller) = poller();
-    let anew = || poller.subscribe_fresh(("git.example.com", 0, "me"), "main".to_owned(), MINUTE);
+    let anew = || {
+        poller.subscribe_fresh(
+            "tenant",
+            ("git.example.com", 0, "me"),
+            "main".to_owned(),
+            MINUTE,
+        )
+    };
     let mut first = subscribe(&poller, "git.example.com", "main");
     next_commit(&mut first).await;
     fake.set("git.example.com", ServerBehaviour::At(2));
@@ -314,11 +321,11 @@ async fn hanging_server_delays_only_its_repositories() {
     let (fake, poller) = poller();
     let mut good = subscribe(&poller, "good.example.com", "main");
     next_commit(&mut good).await;
-    // A hundred repositories of one hanging server, and forty other hanging servers.
+    // A hundred repositories of one hanging server, and forty other hanging servers, of two tenants.
     fake.set("hanging", ServerBehaviour::Hangs);
     let mut stuck = Vec::new();
     for (number, host) in (0..).zip(HANGING) {
-        stuck.push(poller.subscribe((host, number, "me"), "main".to_owned(), MINUTE));
+        stuck.push(poller.subscribe("tenant", (host, number, "me"), "main".to_owned(), MINUTE));
     }
     for host in others() {
         fake.set(host, ServerBehaviour::Hangs);
@@ -360,7 +367,8 @@ async fn thousand_repositories_are_polled_once_per_interval() {
     let subscriptions: Vec<_> = (0..1000)
         .map(|number| {
             let host = hosts[number as usize % hosts.len()];
-            poller.subscribe((host, number, "me"), "main".to_owned(), MINUTE)
+            let tenant = format!("tenant-{}", number % 4);
+            poller.subscribe(&tenant, (host, number, "me"), "main".to_owned(), MINUTE)
         })
         .collect();
     sleep(MINUTE / 2).await;
@@ -390,7 +398,14 @@ async fn poller_without_subscribers_is_idle() {
     let (fake, poller) = poller();
     fake.set("hanging", ServerBehaviour::Hangs);
     let subscriptions: Vec<_> = (0..50)
-        .map(|number| poller.subscribe(("good", number % 10, "me"), "main".to_owned(), MINUTE))
+        .map(|number| {
+            poller.subscribe(
+                "tenant",
+                ("good", number % 10, "me"),
+                "main".to_owned(),
+                MINUTE,
+            )
+        })
         .collect();
     let stuck = subscribe(&poller, "hanging", "main");
     sleep(MINUTE / 2).await;

@@ -57,7 +57,7 @@ async fn blocking_lister_threads_are_limited() {
     };
     let poller = Poller::start(Blocking::new(gate.clone(), 3), settings);
     let subscriptions: Vec<_> = (0..10)
-        .map(|number| poller.subscribe(number, "main", MINUTE))
+        .map(|number| poller.subscribe("tenant", number, "main", MINUTE))
         .collect();
     let other = gate.clone();
     let waiting = tokio::task::spawn_blocking(move || {

@@ -93,6 +93,7 @@ async fn push_reaches_hundred_subscribers_with_one_request() {
     let mut subscriptions: Vec<_> = (0..100)
         .map(|_| {
             poller.subscribe(
+                "tenant",
                 repository.clone(),
                 revision("main"),
                 Duration::from_hours(1),
@@ -118,7 +119,7 @@ async fn push_is_seen_after_interval() {
     let first = push(&test_repository, "first");
     let poller = poller();
     let repository = repository(&server.url("app.git"), Credentials::Anonymous);
-    let mut subscription = poller.subscribe(repository, revision("main"), INTERVAL);
+    let mut subscription = poller.subscribe("tenant", repository, revision("main"), INTERVAL);
     reaches(&mut subscription, &first).await;
     let second = push(&test_repository, "second");
     reaches(&mut subscription, &second).await;
@@ -134,6 +135,7 @@ async fn other_credentials_are_another_request() {
     let token = |text: &str| Credentials::Token(Redacted::new(text.to_owned()));
     let subscribe = |text: &str| {
         poller.subscribe(
+            "tenant",
             repository(&url, token(text)),
             revision("main"),
             Duration::from_hours(1),
@@ -153,8 +155,14 @@ async fn missing_branch_suggests_a_name() {
     let commit = push(&test_repository, "first");
     let poller = poller();
     let repository = repository(&server.url("app.git"), Credentials::Anonymous);
-    let subscribe =
-        |text: &str| poller.subscribe(repository.clone(), revision(text), Duration::from_hours(1));
+    let subscribe = |text: &str| {
+        poller.subscribe(
+            "tenant",
+            repository.clone(),
+            revision(text),
+            Duration::from_hours(1),
+        )
+    };
     let (mut good, mut bad) = (subscribe("refs/heads/main"), subscribe("refs/head/main"));
     reaches(&mut good, &commit).await;
     let text = failure(&mut bad).await;
@@ -175,7 +183,7 @@ async fn hanging_and_failing_servers_delay_only_themselves() {
     let poller = poller();
     let subscribe = |server: &GitServer| {
         let repository = repository(&server.url("app.git"), Credentials::Anonymous);
-        poller.subscribe(repository, revision("main"), INTERVAL)
+        poller.subscribe("tenant", repository, revision("main"), INTERVAL)
     };
     let (hanging, mut healthy) = (subscribe(&server), subscribe(&other));
     reaches(&mut healthy, &other_commit).await;
@@ -211,8 +219,14 @@ async fn poll_over_ssh_uses_known_hosts_of_secret() {
         known_hosts: Some(sshd.known_hosts()),
         ..unknown.clone()
     };
-    let subscribe =
-        |repository| poller.subscribe(repository, revision("main"), Duration::from_hours(1));
+    let subscribe = |repository| {
+        poller.subscribe(
+            "tenant",
+            repository,
+            revision("main"),
+            Duration::from_hours(1),
+        )
+    };
     let (mut known, mut unknown) = (subscribe(known), subscribe(unknown));
     reaches(&mut known, &commit).await;
     let text = failure(&mut unknown).await;
@@ -245,7 +259,12 @@ async fn measures_polling_of_many_repositories() {
         .map(|number| {
             let url = server.url(&format!("app-{number}.git"));
             let repository = repository(&url, Credentials::Anonymous);
-            poller.subscribe(repository, revision("main"), Duration::from_hours(1))
+            poller.subscribe(
+                "tenant",
+                repository,
+                revision("main"),
+                Duration::from_hours(1),
+            )
         })
         .collect();
     for subscription in &mut subscriptions {

@@ -17,8 +17,8 @@ use crate::{
 
 /// For a source that is not there, or can't be read: its own event ends the wait, if one comes.
 const MISSING_AGAIN: Duration = Duration::from_secs(30);
-/// For a source that is on its way.
-const PENDING_AGAIN: Duration = Duration::from_secs(5);
+/// For a source that is on its way, which triggers the Stack when it arrives.
+const PENDING_AGAIN: Duration = Duration::from_secs(30);
 /// For so long a Stack that was up to date stays so while nobody answers.
 const STALE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 

@@ -10,6 +10,9 @@ use super::{
     present,
 };
 
+/// A branch is polled this often at least.
+const LONGEST_POLL_INTERVAL: Duration = Duration::from_hours(24);
+
 /// A git repository, and what of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GitSourceRef {
@@ -81,7 +84,7 @@ pub(super) fn wanted(stack: &Stack) -> Result<GitSourceRef, String> {
         login,
         interval: seconds
             .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs),
+            .map(|seconds| Duration::from_secs(seconds).min(LONGEST_POLL_INTERVAL)),
     })
 }
 

@@ -279,7 +279,7 @@ fn never_applied_stack_delete_is_immediate_when_blocked() {
     let lines = owing().source(Err(pending)).decide().lines();
     assert_eq!(
         lines[1..],
-        ["status Reconciling StackProcessing: busy", "again in 5s"],
+        ["status Reconciling StackProcessing: busy", "again in 30s"],
         "that passes"
     );
 }

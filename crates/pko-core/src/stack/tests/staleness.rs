@@ -78,14 +78,14 @@ fn pending_source_keeps_conditions() {
     ] {
         let restarted = fixture.source(pending());
         let lines = restarted.decide().lines();
-        assert_eq!(lines, ["source", "again in 5s"], "{sentence}");
+        assert_eq!(lines, ["source", "again in 30s"], "{sentence}");
     }
     assert_eq!(
         fixture().source(pending()).decide().lines(),
         [
             "source",
             "status Reconciling StackProcessing: waiting for the server",
-            "again in 5s",
+            "again in 30s",
         ]
     );
     let ended = json!({

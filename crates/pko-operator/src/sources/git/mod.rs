@@ -5,11 +5,13 @@
 //!   Stack is triggered ◀───────── another commit, or a failure ◀──────────────┘
 //! ```
 //!
-//! A reconcile waits a moment for an answer, and never longer: the answer triggers the Stack.
+//! A reconcile waits a moment for the first answer, and never longer: the answer triggers the Stack. Only
+//! a few reconciles of a namespace wait at once, so that its servers hold up no other's reconciles.
 
 mod address;
 mod cached_login;
 mod credentials;
+mod patience;
 mod subscription;
 
 use std::{
@@ -33,13 +35,14 @@ use tokio::time::timeout;
 use super::{SourceResult, reference};
 use crate::watch::StackTrigger;
 use cached_login::CachedLogin;
+use patience::Patience;
 use subscription::{GitQuery, GitSubscription, ReadTrigger};
 
 /// How long a reconcile waits for a server.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Concurrent requests. Half of them are reserved for servers that answered the last time, so that
-/// fifty hanging servers leave enough for new ones.
-const MAX_REQUESTS: usize = 160;
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// Concurrent requests. A namespace gets a quarter of them for servers that did not answer the last
+/// time, so that fifty hanging servers leave enough for its new ones.
+const MAX_REQUESTS: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GitSettings {
@@ -57,6 +60,7 @@ pub(crate) struct Repositories {
     poller: Poller<Blocking<GitLister>>,
     trigger: StackTrigger,
     stacks: Mutex<HashMap<ObjectRef<Decoded<Stack>>, StackRepository>>,
+    patience: Patience,
 }
 
 #[derive(Default)]
@@ -87,6 +91,7 @@ impl Repositories {
             settings,
             trigger: trigger.clone(),
             stacks: Mutex::default(),
+            patience: Patience::default(),
         })
     }
 
@@ -164,13 +169,8 @@ impl Repositories {
             once: matches!(wanted.revision, GitRevision::Once(_)),
         };
         let key = reference(stack);
-        let mut status = self.follow(&key, ReadTrigger::of(stack), query);
-        let answer = timeout(PATIENCE, status.wait_for(subscription::is_resolved)).await;
-        let outcome = match answer {
-            Ok(Ok(status)) => subscription::outcome(&status),
-            // It takes too long, or another reconcile of the same Stack has replaced the query.
-            Ok(Err(_)) | Err(_) => None,
-        };
+        let (status, is_first_wait) = self.follow(&key, ReadTrigger::of(stack), query);
+        let outcome = self.answer(&key, status, is_first_wait).await;
         if let Some(Ok(_)) = &outcome {
             self.mark_resolved(&key);
         }
@@ -181,26 +181,47 @@ impl Repositories {
         })
     }
 
+    /// The answer of a server, if it is there or comes within a moment.
+    async fn answer(
+        &self,
+        stack: &ObjectRef<Decoded<Stack>>,
+        mut status: subscription::Receiver,
+        is_first_wait: bool,
+    ) -> Option<Result<String, SourceError>> {
+        let known = subscription::outcome(&status.borrow());
+        if known.is_some() || !is_first_wait {
+            return known;
+        }
+        let namespace = stack.namespace.as_deref().unwrap_or_default();
+        let _waiting = self.patience.begin(namespace)?;
+        match timeout(LONGEST_WAIT, status.wait_for(subscription::is_resolved)).await {
+            Ok(Ok(status)) => subscription::outcome(&status),
+            // It takes too long, or another reconcile of the same Stack has replaced the query.
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
     fn interval(&self, wanted: &GitSourceRef) -> Duration {
         let shortest = self.settings.interval;
         wanted.interval.unwrap_or(shortest).max(shortest)
     }
 
-    /// Subscribes to a revision.
+    /// Subscribes to a revision. Returns its status, and whether this reconcile may wait for it.
     fn follow(
         &self,
         stack: &ObjectRef<Decoded<Stack>>,
         trigger_state: ReadTrigger,
         query: GitQuery,
-    ) -> subscription::Receiver {
+    ) -> (subscription::Receiver, bool) {
         let mut stacks = self.lock();
         let known = stacks.entry(stack.clone()).or_default();
         let before = known.subscription.take();
         let trigger = (stack.clone(), self.trigger.clone());
-        let subscription = GitSubscription::of(&self.poller, before, trigger_state, query, trigger);
-        let status = subscription.status();
+        let mut subscription =
+            GitSubscription::of(&self.poller, before, trigger_state, query, trigger);
+        let answer = (subscription.status(), subscription.take_first_wait());
         known.subscription = Some(subscription);
-        status
+        answer
     }
 
     /// Ends a subscription that was to resolve once.

@@ -65,6 +65,8 @@ pub(super) struct GitSubscription {
     /// Forwards the answers of the poller.
     forwarder: Option<AbortOnDrop>,
     resolved_at: Option<Instant>,
+    /// A reconcile has waited for the first answer.
+    is_awaited: bool,
 }
 
 impl GitSubscription {
@@ -87,10 +89,11 @@ impl GitSubscription {
             return before;
         }
         let (repository, revision) = (query.repository.clone(), query.revision.clone());
+        let tenant = stack.namespace.as_deref().unwrap_or_default();
         let subscription = if is_triggered {
-            poller.subscribe_fresh(repository, revision, query.interval)
+            poller.subscribe_fresh(tenant, repository, revision, query.interval)
         } else {
-            poller.subscribe(repository, revision, query.interval)
+            poller.subscribe(tenant, repository, revision, query.interval)
         };
         let (status, forwarder) = forward(subscription, stack, trigger);
         Self {
@@ -99,7 +102,13 @@ impl GitSubscription {
             status,
             forwarder: Some(forwarder),
             resolved_at: None,
+            is_awaited: false,
         }
+    }
+
+    /// Whether a reconcile may wait for the answer, which is so once.
+    pub(super) fn take_first_wait(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_awaited, true)
     }
 
     /// Whether the answer of an ended subscription has expired.

@@ -1,4 +1,15 @@
+use std::cell::Cell;
+
 use super::*;
+
+thread_local! {
+    static VISITS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The search for the next repository calls this: its work is counted, not timed.
+pub(super) fn count_visit() {
+    VISITS.set(VISITS.get() + 1);
+}
 
 const MINUTE: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,8 +36,19 @@ impl ScheduleFixture {
     }
 
     fn join(&mut self, key: &'static str, interval: Duration) {
+        self.join_as("tenant", key, interval);
+    }
+
+    /// Each repository has a host of its own.
+    fn join_as(&mut self, tenant: &str, key: &'static str, interval: Duration) {
+        let terms = SubscriberTerms::new(tenant, interval);
         self.schedule
-            .add_subscriber(&key, key, interval, true, self.now);
+            .add_subscriber(&key, key, &terms, true, self.now);
+    }
+
+    fn leave(&mut self, key: &'static str, interval: Duration) {
+        let terms = SubscriberTerms::new("tenant", interval);
+        self.schedule.remove_subscriber(&key, &terms);
     }
 
     /// Advances to the next due time and starts what is due.
@@ -94,7 +116,7 @@ fn schedule_uses_shortest_interval_with_minimum() {
     fixture.run();
     let passed = fixture.pass();
     assert!(is_about(passed, 2 * MINUTE), "{passed:?}");
-    fixture.schedule.remove_subscriber(&"a", 2 * MINUTE);
+    fixture.leave("a", 2 * MINUTE);
     fixture.answered("a");
     fixture.run();
     let passed = fixture.pass();
@@ -121,9 +143,10 @@ fn schedule_shorter_interval_moves_due_time() {
     fixture.run();
     fixture.answered("a");
     fixture.pass();
+    let terms = SubscriberTerms::new("tenant", MINUTE);
     fixture
         .schedule
-        .add_subscriber(&"a", "a", MINUTE, false, fixture.now);
+        .add_subscriber(&"a", "a", &terms, false, fixture.now);
     fixture.run();
     assert_eq!(fixture.pass(), MINUTE);
 }
@@ -254,13 +277,13 @@ fn schedule_last_subscriber_removes_repository() {
     fixture.join("b", MINUTE);
     fixture.run();
     fixture.answered("a");
-    fixture.schedule.remove_subscriber(&"a", MINUTE);
+    fixture.leave("a", MINUTE);
     assert_eq!(fixture.schedule.counts(), (2, 1));
-    fixture.schedule.remove_subscriber(&"a", MINUTE);
-    fixture.schedule.remove_subscriber(&"a", MINUTE);
+    fixture.leave("a", MINUTE);
+    fixture.leave("a", MINUTE);
     assert_eq!(fixture.schedule.counts(), (1, 1));
     // A request without subscribers keeps its slot until it ends.
-    fixture.schedule.remove_subscriber(&"b", MINUTE);
+    fixture.leave("b", MINUTE);
     assert_eq!(fixture.schedule.counts(), (0, 1));
     assert_eq!(fixture.schedule.next(), None);
     fixture.join("b", MINUTE);
@@ -276,10 +299,9 @@ fn schedule_last_subscriber_removes_repository() {
         "the one who came back has not had its answer"
     );
     fixture.answered("b");
-    fixture.schedule.remove_subscriber(&"b", MINUTE);
+    fixture.leave("b", MINUTE);
     assert_eq!(fixture.schedule.counts(), (0, 0));
-    assert!(fixture.schedule.in_flight_by_host.is_empty() && fixture.schedule.queue.is_empty());
-    assert_eq!(fixture.schedule.unproven, 0);
+    assert!(fixture.schedule.slots.is_unused() && fixture.schedule.rounds.is_empty());
 }
 
 const MANY: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -287,13 +309,14 @@ const MANY: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 #[test]
 fn schedule_requests_per_host_are_limited() {
     let mut fixture = ScheduleFixture::with(PollerSettings {
-        max_in_flight_per_host: 2,
+        max_in_flight_per_host: 4,
         ..PollerSettings::default()
     });
+    let terms = SubscriberTerms::new("tenant", MINUTE);
     for key in MANY {
         fixture
             .schedule
-            .add_subscriber(&key, "slow.example.com", MINUTE, true, fixture.now);
+            .add_subscriber(&key, "slow.example.com", &terms, true, fixture.now);
     }
     fixture.join("other", MINUTE);
     let started = fixture.run();
@@ -319,8 +342,8 @@ fn schedule_hanging_servers_use_half_of_the_slots() {
     fixture.join("good", MINUTE);
     assert_eq!(fixture.run(), ["good"]);
     fixture.answered("good");
-    for key in MANY {
-        fixture.join(key, MINUTE);
+    for (tenant, key) in ["one", "two"].into_iter().cycle().zip(MANY) {
+        fixture.join_as(tenant, key, MINUTE);
     }
     fixture.now += 30 * SECOND;
     assert_eq!(
@@ -344,6 +367,143 @@ fn schedule_hanging_servers_use_half_of_the_slots() {
         next.iter().all(|key| !hanging.contains(key)),
         "{next:?} after {hanging:?}"
     );
+}
+
+/// Names of repositories.
+fn names(prefix: &str, count: usize) -> Vec<&'static str> {
+    let name = |number| &*format!("{prefix}-{number}").leak();
+    (0..count).map(name).collect()
+}
+
+#[test]
+fn schedule_hanging_hosts_of_a_tenant_delay_no_other_tenant() {
+    let mut fixture = ScheduleFixture::new();
+    for key in names("hanging", 10_000) {
+        fixture.join_as("hostile", key, MINUTE);
+    }
+    assert_eq!(fixture.run().len(), 8, "a quarter of the slots");
+    fixture.join_as("victim", "good", MINUTE);
+    assert_eq!(fixture.run(), ["good"]);
+    assert!(fixture.pass() <= 2 * fixture.schedule.settings.debounce);
+}
+
+/// Servers that answer once, so that they count as proven, and hang from then on.
+#[test]
+fn schedule_hosts_that_hang_later_delay_no_other_tenant() {
+    let mut fixture = ScheduleFixture::new();
+    for key in names("hanging", 1000) {
+        fixture.join_as("hostile", key, MINUTE);
+    }
+    loop {
+        let started = fixture.run();
+        if fixture.now > fixture.begin + 5 * MINUTE {
+            break;
+        }
+        started.iter().for_each(|key| fixture.answered(key));
+    }
+    fixture.now += 10 * MINUTE;
+    fixture.schedule.start(fixture.now);
+    assert_eq!(fixture.schedule.counts().1, 16, "half of the slots");
+    fixture.join_as("victim", "good", MINUTE);
+    fixture.now += SECOND;
+    assert_eq!(fixture.schedule.start(fixture.now), ["good"]);
+}
+
+/// Several tenants together take all slots; the next one that is free is the victim's.
+#[test]
+fn schedule_free_slot_goes_to_the_tenant_with_the_fewest() {
+    let mut fixture = ScheduleFixture::new();
+    let tenants = names("hostile", 8);
+    for tenant in &tenants {
+        for key in names(tenant, 100) {
+            fixture.join_as(tenant, key, MINUTE);
+        }
+    }
+    let started = fixture.run();
+    assert_eq!(started.len(), 16);
+    for tenant in &tenants {
+        let own = started.iter().filter(|key| key.starts_with(tenant)).count();
+        assert_eq!(own, 2, "each has its share");
+    }
+    fixture.join_as("victim", "good", MINUTE);
+    fixture.now += SECOND;
+    assert_eq!(fixture.schedule.start(fixture.now), [""; 0]);
+    fixture.failed(started[0], None);
+    assert_eq!(fixture.schedule.start(fixture.now), ["good"]);
+}
+
+#[test]
+fn schedule_shared_repository_is_in_the_round_of_each_tenant() {
+    let mut fixture = ScheduleFixture::new();
+    for key in names("hanging", 100) {
+        fixture.join_as("hostile", key, MINUTE);
+    }
+    fixture.run();
+    fixture.join_as("hostile", "shared", MINUTE);
+    fixture.now += SECOND;
+    assert_eq!(fixture.schedule.start(fixture.now), [""; 0]);
+    fixture.join_as("victim", "shared", MINUTE);
+    fixture.now += SECOND;
+    assert_eq!(fixture.schedule.start(fixture.now), ["shared"]);
+    fixture.answered("shared");
+    assert_eq!(fixture.run(), ["shared"], "once for both");
+    let terms = SubscriberTerms::new("victim", MINUTE);
+    fixture.schedule.remove_subscriber(&"shared", &terms);
+    fixture.answered("shared");
+    assert!(
+        fixture.schedule.next().is_some(),
+        "the other follows it still"
+    );
+}
+
+#[test]
+fn schedule_work_does_not_grow_with_the_number_of_repositories() {
+    let visits = |count| {
+        let mut fixture = ScheduleFixture::new();
+        for key in names("hanging", count) {
+            fixture.join_as("hostile", key, MINUTE);
+        }
+        let before = VISITS.get();
+        for _ in 0..100 {
+            for key in fixture.run() {
+                fixture.failed(key, None);
+            }
+        }
+        VISITS.get() - before
+    };
+    let (few, many) = (visits(1_000), visits(10_000));
+    println!("visits for 1,000 and 10,000 repositories: {few} and {many}");
+    assert!(many <= few * 2, "{few} and {many}");
+}
+
+/// `Instant` can't hold the sum of now and what a spec may say.
+#[test]
+fn schedule_interval_has_a_maximum() {
+    let mut fixture = ScheduleFixture::new();
+    let forever = Duration::from_secs(i64::MAX.unsigned_abs());
+    fixture.join("a", forever);
+    fixture.run();
+    fixture.answered("a");
+    fixture.pass();
+    fixture.run();
+    let passed = fixture.pass();
+    assert!(is_about(passed, Duration::from_hours(24)), "{passed:?}");
+    for _ in 0..100 {
+        fixture.failed("a", None);
+        fixture.run();
+    }
+    fixture.join("a", MINUTE);
+    fixture.answered("a");
+    fixture.pass();
+    fixture.run();
+    let passed = fixture.pass();
+    assert!(
+        is_about(passed, MINUTE),
+        "the other is not frozen: {passed:?}"
+    );
+    fixture.leave("a", forever);
+    fixture.leave("a", MINUTE);
+    assert_eq!(fixture.schedule.next(), None);
 }
 
 #[test]

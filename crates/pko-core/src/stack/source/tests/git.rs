@@ -123,6 +123,8 @@ fn git_interval_follows_valid_spec() {
     };
     assert_eq!(interval(90), Some(Duration::from_secs(90)));
     assert_eq!(interval(1), Some(Duration::from_secs(1)));
+    let day = Duration::from_hours(24);
+    assert_eq!(interval(i64::MAX), Some(day), "once a day at least");
     for none in [0, -1, i64::MIN] {
         assert_eq!(interval(none), None, "{none}");
     }
