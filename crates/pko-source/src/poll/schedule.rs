@@ -31,7 +31,7 @@ use std::{
 
 use self::{
     repository::{Jitter, ScheduledRepository},
-    rounds::{Lane, Rounds},
+    rounds::Rounds,
     slots::{Slot, Slots},
 };
 
