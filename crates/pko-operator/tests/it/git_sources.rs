@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::{
     events::Trail,
-    harness::{System, with_namespace},
+    harness::{System, Watched, with_namespace},
     scripted_stacks::patch_stack,
 };
 
@@ -364,6 +364,54 @@ async fn fifty_unresponsive_git_servers_do_not_delay_another_stack() {
         assert!(waits.is_none(), "still silent");
     })
     .await;
+}
+
+/// More servers of one namespace than there are requests at once, for each of which a request lasts a minute.
+#[tokio::test]
+async fn unresponsive_git_servers_do_not_delay_another_namespace() {
+    let silent: Vec<TcpListener> = (0..300)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let served = Served::start();
+    served.push("main", "hello");
+    let system = System::start_watching(Watched::Namespaces(2), &[]).await;
+    let (hostile, victim) = (system.namespace().await, system.namespace().await);
+    for (number, server) in silent.iter().enumerate() {
+        let url = format!("http://{}/a/b", server.local_addr().unwrap());
+        let stack = stack(&system, &format!("silent-{number}"), &url);
+        let stack = stack.set("/spec/branch", "main").build();
+        hostile.create_object(stack).await.unwrap();
+    }
+    let waiting = Trail::of(&hostile, "silent-299");
+    let expected = "Reconciling StackProcessing: waiting for the git server of http://127.0.0.1:";
+    waiting.until(expected).await;
+    let trail = Trail::of(&victim, "good");
+    let good = stack(&system, "good", &served.url()).set("/spec/branch", "main");
+    victim.create_object(good.build()).await.unwrap();
+    trail.until("Ready").await;
+    let waits = waiting.stack().await.status.unwrap().last_update;
+    assert!(waits.is_none(), "still silent");
+}
+
+/// An interval that no clock can add up, on a repository that another namespace follows.
+#[tokio::test]
+async fn git_endless_interval_of_a_namespace_does_not_stop_another() {
+    let served = Served::start();
+    served.push("main", "first");
+    let system = System::start_watching(Watched::Namespaces(2), &OFTEN).await;
+    let (hostile, victim) = (system.namespace().await, system.namespace().await);
+    let endless = stack(&system, "endless", &served.url())
+        .set("/spec/branch", "main")
+        .set("/spec/resyncFrequencySeconds", i64::MAX);
+    hostile.create_object(endless.build()).await.unwrap();
+    Trail::of(&hostile, "endless").until("Ready").await;
+    let trail = Trail::of(&victim, "good");
+    let good = stack(&system, "good", &served.url()).set("/spec/branch", "main");
+    victim.create_object(good.build()).await.unwrap();
+    trail.until("Ready").await;
+    let second = served.push("main", "second");
+    trail.until("Ready").await;
+    assert_eq!(commit(&trail).await, second);
 }
 
 /// A requested run reads the repository now, and refreshes every Stack on the same poll.
