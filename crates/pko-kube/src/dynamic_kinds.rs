@@ -2,19 +2,23 @@
 
 use kube::{
     Client, Resource as _,
-    api::{ApiResource, DynamicObject, GetParams},
+    api::{ApiResource, GetParams},
     core::{GroupVersionKind, Request},
     discovery::{self, Scope},
 };
 
-use crate::{object_name, read_json::object_if_found};
+use crate::{StatusObject, object_name, read_json::object_if_found};
 
 /// Looks up a kind, and whether its objects are in namespaces. None if the API server does not
-/// serve it.
+/// serve it. Group and version become part of the request's path, so they are checked like a name.
 pub async fn discover(
     client: &Client,
     kind: &GroupVersionKind,
 ) -> Result<Option<(ApiResource, Scope)>, kube::Error> {
+    let is_core = kind.group.is_empty();
+    if !(is_core || object_name::is_valid(&kind.group)) || !object_name::is_valid(&kind.version) {
+        return Ok(None);
+    }
     match discovery::pinned_kind(client, kind).await {
         Ok((resource, capabilities)) => Ok(Some((resource, capabilities.scope))),
         Err(kube::Error::Discovery(_)) => Ok(None),
@@ -23,16 +27,16 @@ pub async fn discover(
     }
 }
 
-/// Reads an object. None if it does not exist.
-pub async fn find_dynamic(
+/// Reads metadata and status of an object. None if it does not exist.
+pub async fn find_status(
     client: &Client,
     resource: &ApiResource,
     namespace: &str,
     name: &str,
-) -> Result<Option<DynamicObject>, kube::Error> {
+) -> Result<Option<StatusObject>, kube::Error> {
     if !object_name::is_valid(name) {
         return Ok(None);
     }
-    let requests = Request::new(DynamicObject::url_path(resource, Some(namespace)));
+    let requests = Request::new(StatusObject::url_path(resource, Some(namespace)));
     object_if_found(client, requests.get(name, &GetParams::default())).await
 }

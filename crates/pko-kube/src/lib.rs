@@ -14,10 +14,11 @@ mod own_writes;
 mod owners;
 mod read_json;
 mod reviews;
+mod status_object;
 mod tokens;
 mod watches;
 
-pub use dynamic_kinds::{discover, find_dynamic};
+pub use dynamic_kinds::{discover, find_status};
 pub use events::{EventNote, EventRecorder, last_event_message};
 pub use finalizers::{add_finalizer, remove_finalizer};
 pub use objects::{
@@ -29,8 +30,9 @@ pub use own_writes::{OwnWrites, resource_version};
 pub use owners::add_owner;
 pub use read_json::ReadJson;
 pub use reviews::{may_access_path, review_token};
+pub use status_object::StatusObject;
 pub use tokens::{RequestedToken, request_token};
-pub use watches::{EventStream, watch, watch_dynamic};
+pub use watches::{EventStream, watch, watch_status};
 
 /// A failed request to the Kubernetes API, with the object it was about.
 #[derive(Debug, thiserror::Error)]

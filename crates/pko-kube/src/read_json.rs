@@ -11,7 +11,6 @@ use k8s_openapi::api::{
 };
 use kube::{
     Client, Error,
-    api::DynamicObject,
     core::{PartialObjectMeta, request},
 };
 use pko_api::{
@@ -53,7 +52,6 @@ macro_rules! read_typed {
 read_typed!(
     ConfigMap,
     ControllerRevision,
-    DynamicObject,
     Lease,
     Pod,
     Program,
@@ -70,14 +68,14 @@ fn read_typed<K: DeserializeOwned>(json: &str) -> Result<K, Error> {
     from_text(&object.to_json())
 }
 
-fn from_text<K: DeserializeOwned>(json: &str) -> Result<K, Error> {
+pub(crate) fn from_text<K: DeserializeOwned>(json: &str) -> Result<K, Error> {
     let mut text = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut text)
         .map_err(|error| unreadable(&error.path().to_string()))
 }
 
 /// An error that quotes nothing of the response.
-fn unreadable(field: &str) -> Error {
+pub(crate) fn unreadable(field: &str) -> Error {
     Error::SerdeError(serde_json::Error::custom(format!(
         "the field `{field}` does not have the form that its type needs"
     )))

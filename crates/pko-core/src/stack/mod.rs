@@ -30,9 +30,9 @@ pub use outputs_to::{Publication, Published, publication};
 pub use references::{Reference, ReferenceKind, ReferenceUser, SpecField, references};
 pub use shown_outputs::{ShownOutputs, shown_outputs};
 pub use source::{
-    Artifact, FluxSourceRef, GitLogin, GitRevision, GitSourceRef, Location, ProgramSource,
-    SecretKey, SourceError, SourceRef, flux_source, git_keys, git_source, is_behind,
-    program_source,
+    Artifact, FluxSourceGroups, FluxSourceRef, GitLogin, GitRevision, GitSourceRef,
+    InvalidFluxSourceGroups, Location, ProgramSource, SecretKey, SourceError, SourceRef,
+    flux_source, git_keys, git_source, is_behind, program_source,
 };
 
 use crate::{

@@ -13,7 +13,7 @@ use std::{collections::VecDeque, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Client, Error, Resource,
-    api::{ApiResource, DynamicObject, ListParams, WatchParams},
+    api::{ApiResource, ListParams, WatchParams},
     core::Request,
     runtime::{
         WatchStreamExt as _,
@@ -26,7 +26,7 @@ use self::{
     page_size::next_page_size,
 };
 use crate::{
-    Namespaced,
+    Namespaced, StatusObject,
     read_json::{Page, ReadJson, read_item, text_of},
 };
 
@@ -47,15 +47,16 @@ where
     Watcher::<K>::new(client, path, labels).events()
 }
 
-/// Watches the objects of a kind that is known at run time only, in one namespace or in all.
+/// Watches metadata and status of the objects of a kind that is known at run time only, in one
+/// namespace or in all.
 #[must_use]
-pub fn watch_dynamic(
+pub fn watch_status(
     client: &Client,
     namespace: Option<&str>,
     resource: &ApiResource,
-) -> EventStream<DynamicObject> {
-    let path = DynamicObject::url_path(resource, namespace);
-    Watcher::<DynamicObject>::new(client, path, None).events()
+) -> EventStream<StatusObject> {
+    let path = StatusObject::url_path(resource, namespace);
+    Watcher::<StatusObject>::new(client, path, None).events()
 }
 
 struct Watcher<K> {

@@ -18,6 +18,7 @@ use pko_api::GoDuration;
 use pko_core::{
     leadership::{InvalidTiming, LeaseTiming},
     run_queue::Limits,
+    stack::FluxSourceGroups,
     workspace::pod::PodRestrictions,
 };
 
@@ -136,6 +137,11 @@ pub(crate) struct Arguments {
     /// URL of the GitHub API for GitHub Apps; `https://<host>/api/v3` for an Enterprise Server
     #[arg(long, default_value = GITHUB_API)]
     github_api_url: String,
+
+    /// Comma-separated list of API groups whose objects a `fluxSource` may name; never Kubernetes'
+    /// own
+    #[arg(long, default_value = "source.toolkit.fluxcd.io,pulumi.com", value_parser = FluxSourceGroups::parse)]
+    pub(crate) flux_source_groups: FluxSourceGroups,
 
     /// Maximum number of concurrent runs in the cluster; 0 for no limit
     #[arg(long, default_value_t = 0)]

@@ -65,6 +65,22 @@ fn namespace_limit_defaults_to_three_quarters_of_the_cluster_limit() {
 }
 
 #[test]
+fn flux_source_groups_default_to_flux_and_pulumi() {
+    let default = arguments(&[]).flux_source_groups;
+    assert_eq!(default, FluxSourceGroups::default());
+    let flag = "--flux-source-groups=example.test";
+    let variables = [("PKO_FLUX_SOURCE_GROUPS", "other.test")];
+    let given = read(&[flag], &variables).unwrap().flux_source_groups;
+    assert_eq!(Ok(given), FluxSourceGroups::parse("example.test"));
+    let error = read(&["--flux-source-groups=apps"], &[]).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("`apps` is a group of Kubernetes itself"),
+        "{error}"
+    );
+}
+
+#[test]
 fn flags_have_go_syntax() {
     for given in [
         &["-run-timeout", "5m"][..],

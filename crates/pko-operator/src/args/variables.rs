@@ -11,7 +11,7 @@ use super::settings::AgentImageSettings;
 const CONCURRENCY: u16 = 25;
 
 /// Flag, and the variable with its default.
-const DEFAULTS: [(&str, &str); 15] = [
+const DEFAULTS: [(&str, &str); 16] = [
     ("program-fs-addr", "PROGRAM_FS_ADDR"),
     ("program-fs-adv-addr", "PROGRAM_FS_ADV_ADDR"),
     ("program-fs-sealed", "PKO_PROGRAM_FS_SEALED"),
@@ -20,6 +20,7 @@ const DEFAULTS: [(&str, &str); 15] = [
     ("git-poll-interval", "PKO_GIT_POLL_INTERVAL"),
     ("git-allow-http", "PKO_GIT_ALLOW_HTTP"),
     ("github-api-url", "PKO_GITHUB_API_URL"),
+    ("flux-source-groups", "PKO_FLUX_SOURCE_GROUPS"),
     ("max-runs", "PKO_MAX_RUNS"),
     ("max-runs-per-namespace", "PKO_MAX_RUNS_PER_NAMESPACE"),
     ("namespaces", "PKO_NAMESPACES"),

@@ -9,7 +9,7 @@ use kube::{
     runtime::reflector::{ObjectRef, Store},
 };
 use pko_api::{Decoded, Stack};
-use pko_core::stack::{ProgramSource, SourceError, SourceRef};
+use pko_core::stack::{FluxSourceGroups, ProgramSource, SourceError, SourceRef};
 use tokio::task::JoinHandle;
 
 use crate::watch::StackTrigger;
@@ -32,11 +32,12 @@ impl Sources {
         stacks: Store<Decoded<Stack>>,
         namespaces: Vec<String>,
         settings: GitSettings,
+        groups: FluxSourceGroups,
         trigger: &StackTrigger,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             git: git::Repositories::new(client, settings, trigger)?,
-            flux: flux::FluxKinds::new(client, stacks.clone(), namespaces, trigger),
+            flux: flux::FluxKinds::new(client, stacks.clone(), namespaces, groups, trigger),
             stacks,
         })
     }

@@ -133,6 +133,7 @@ fn sources(
         watches.stacks.store(),
         arguments.watched_namespaces(),
         arguments.git_settings(),
+        arguments.flux_source_groups.clone(),
         &triggers.stacks,
     )
 }

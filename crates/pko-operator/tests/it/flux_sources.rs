@@ -110,10 +110,49 @@ async fn flux_source_kind_is_found_once_installed() {
     .await;
 }
 
+/// Who may create a Stack must not make the manager read what it may read: Kubernetes' own kinds, and those of others
+/// that the administrator has not allowed.
+#[tokio::test]
+async fn flux_source_group_needs_to_be_allowed() {
+    let system = System::start_watching(Watched::Cluster, &[]).await;
+    with_namespace(&system, async |namespace| {
+        let group =
+            |version: &str| format!("kind \"Thing\" in version \"{version}\" may not be a source");
+        let cases = [
+            ("v1", "ConfigMap"),
+            ("apps/v1", "StatefulSet"),
+            ("example.test/v1", "Thing"),
+            ("pulumi.com/..", "Program"),
+        ];
+        for (number, (version, kind)) in cases.into_iter().enumerate() {
+            let name = format!("hostile-{number}");
+            let reference = json!({ "apiVersion": version, "kind": kind, "name": "made" });
+            let hostile = stack(&system, &name, reference);
+            namespace.create_object(hostile.build()).await.unwrap();
+            let trail = Trail::of(namespace, &name);
+            let seen = trail.until(UNAVAILABLE).await;
+            let message = seen.last().unwrap();
+            let expected = match kind {
+                "Program" => "no matches for kind".to_owned(),
+                "Thing" => format!(
+                    "{}; start the manager with --flux-source-groups",
+                    group(version)
+                ),
+                _ => format!(
+                    "kind \"{kind}\" in version \"{version}\" may not be a source; name a kind"
+                ),
+            };
+            assert!(message.contains(&expected), "{message}");
+        }
+        System::works(namespace, "victim").await;
+    })
+    .await;
+}
+
 /// A third-party kind, which the manager may read only after an administrator grants it.
 #[tokio::test]
 async fn flux_source_of_any_kind_needs_permission() {
-    let system = System::start(&[]).await;
+    let system = System::start(&[("PKO_FLUX_SOURCE_GROUPS", "example.test")]).await;
     system.plane.install_crds(&[crd()]).await.unwrap();
     let server = ArtifactServer::start().unwrap();
     with_namespace(&system, async |namespace| {

@@ -1,6 +1,7 @@
 //! Where a program comes from: what the Stack says, what was found there, and how a workspace gets it. Pure.
 
 mod flux;
+mod flux_groups;
 mod git;
 mod login;
 mod program;
@@ -14,6 +15,7 @@ use pko_api::{
 };
 
 pub use flux::{Artifact, FluxSourceRef, flux_source};
+pub use flux_groups::{FluxSourceGroups, InvalidFluxSourceGroups};
 pub use git::{GitRevision, GitSourceRef, git_source};
 pub use login::{GitLogin, SecretKey, keys as git_keys};
 pub use program::{is_behind, program_source};

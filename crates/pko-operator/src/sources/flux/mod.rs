@@ -1,4 +1,4 @@
-//! Flux sources, and any other kind with `status.artifact`.
+//! Flux sources, and other kinds with `status.artifact` whose API groups are allowed.
 //!
 //! A kind is watched once for all Stacks that refer to it, from the first to the last of them. A
 //! kind that is not installed is looked up at each reconcile of such a Stack, so that it is found
@@ -13,25 +13,27 @@ use std::{
 };
 
 use kube::{
-    Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
-    discovery::Scope,
+    Client, ResourceExt as _, api::ApiResource, core::GroupVersionKind, discovery::Scope,
     runtime::reflector::Store,
 };
 use parking_lot::{Mutex, MutexGuard};
 use pko_api::{Decoded, Stack};
-use pko_core::stack::{Artifact, FluxSourceRef, SourceError, flux_source};
-use pko_kube::{EventStream, RequestError};
+use pko_core::stack::{Artifact, FluxSourceGroups, FluxSourceRef, SourceError, flux_source};
+use pko_kube::{EventStream, RequestError, StatusObject};
+use serde_json::json;
 
 use super::{AbortOnDrop, SourceResult, reference};
 use crate::watch::StackTrigger;
 use cache::{ArtifactCache, WatchFailure};
 
+/// Each watched kind is a list and a watch of all its objects.
+const MAX_KINDS: usize = 32;
+
 pub(crate) struct FluxKinds {
     client: Client,
     stacks: Store<Decoded<Stack>>,
     namespaces: Vec<String>,
+    groups: FluxSourceGroups,
     trigger: StackTrigger,
     watched: Mutex<HashMap<GroupVersionKind, WatchedKind>>,
 }
@@ -60,17 +62,27 @@ fn forbidden(resource: &ApiResource, message: &str) -> SourceError {
     ))
 }
 
+fn too_many_kinds(kind: &GroupVersionKind) -> SourceError {
+    let (kind, version) = (&kind.kind, kind.api_version());
+    unresolved(&format!(
+        "kind \"{kind}\" in version \"{version}\" can't be watched: Stacks refer to {MAX_KINDS} other kinds, which \
+         is the limit; let them use fewer kinds, or allow fewer groups with --flux-source-groups"
+    ))
+}
+
 impl FluxKinds {
     pub(super) fn new(
         client: &Client,
         stacks: Store<Decoded<Stack>>,
         namespaces: Vec<String>,
+        groups: FluxSourceGroups,
         trigger: &StackTrigger,
     ) -> Self {
         Self {
             client: client.clone(),
             stacks,
             namespaces,
+            groups,
             trigger: trigger.clone(),
             watched: Mutex::default(),
         }
@@ -82,13 +94,20 @@ impl FluxKinds {
         stack: &Stack,
         wanted: &FluxSourceRef,
     ) -> Result<SourceResult, RequestError> {
+        if let Err(problem) = self.groups.check(wanted) {
+            return Ok(Err(problem));
+        }
         let kind = kind_of(wanted);
         let watched = match self.watched(&kind) {
-            Some(watched) => watched,
+            Some(watched) => Ok(watched),
             None => match self.discover(&kind, wanted).await? {
                 Ok(resource) => self.watch(&kind, &resource),
-                Err(problem) => return Ok(Err(problem)),
+                Err(problem) => Err(problem),
             },
+        };
+        let watched = match watched {
+            Ok(watched) => watched,
+            Err(problem) => return Ok(Err(problem)),
         };
         if let Some(WatchFailure::Forbidden(message)) = watched.cache.failure() {
             return Ok(Err(forbidden(&watched.resource, &message)));
@@ -135,8 +154,15 @@ impl FluxKinds {
     }
 
     /// Watches a kind, unless it is watched.
-    fn watch(&self, kind: &GroupVersionKind, resource: &ApiResource) -> WatchedKind {
+    fn watch(
+        &self,
+        kind: &GroupVersionKind,
+        resource: &ApiResource,
+    ) -> Result<WatchedKind, SourceError> {
         let mut watched = self.lock();
+        if watched.len() >= MAX_KINDS && !watched.contains_key(kind) {
+            return Err(too_many_kinds(kind));
+        }
         let begin = || {
             let cache = Arc::new(ArtifactCache::default());
             let listener = StackNotifier {
@@ -157,13 +183,13 @@ impl FluxKinds {
                 _task: Arc::new(AbortOnDrop(task)),
             }
         };
-        watched.entry(kind.clone()).or_insert_with(begin).clone()
+        Ok(watched.entry(kind.clone()).or_insert_with(begin).clone())
     }
 
     /// A watch of the kind in each namespace of this manager.
-    fn events(&self, resource: &ApiResource) -> Vec<(Option<String>, EventStream<DynamicObject>)> {
+    fn events(&self, resource: &ApiResource) -> Vec<(Option<String>, EventStream<StatusObject>)> {
         let events =
-            |namespace: Option<&str>| pko_kube::watch_dynamic(&self.client, namespace, resource);
+            |namespace: Option<&str>| pko_kube::watch_status(&self.client, namespace, resource);
         if self.namespaces.is_empty() {
             return vec![(None, events(None))];
         }
@@ -180,7 +206,7 @@ impl FluxKinds {
         namespace: &str,
         wanted: &FluxSourceRef,
     ) -> Result<SourceResult, RequestError> {
-        match pko_kube::find_dynamic(&self.client, resource, namespace, &wanted.name).await {
+        match pko_kube::find_status(&self.client, resource, namespace, &wanted.name).await {
             Ok(Some(object)) => Ok(flux_source(artifact_of(&object).as_ref(), wanted)),
             Ok(None) => Ok(Err(unresolved(&format!(
                 "{}.{} \"{}\" not found",
@@ -203,8 +229,8 @@ impl FluxKinds {
     }
 }
 
-fn artifact_of(object: &DynamicObject) -> Option<Artifact> {
-    Artifact::of(&object.data)
+fn artifact_of(object: &StatusObject) -> Option<Artifact> {
+    Artifact::of(&json!({ "status": object.status }))
 }
 
 fn failed(

@@ -5,11 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use futures::{StreamExt as _, future::join_all};
 use kube::{
     ResourceExt as _,
-    api::DynamicObject,
     runtime::watcher::{self, Event},
 };
 use pko_core::stack::Artifact;
-use pko_kube::EventStream;
+use pko_kube::{EventStream, StatusObject};
 
 use super::{
     StackNotifier, artifact_of,
@@ -18,7 +17,7 @@ use super::{
 
 /// Runs until the kind is gone.
 pub(super) async fn run(
-    events: Vec<(Option<String>, EventStream<DynamicObject>)>,
+    events: Vec<(Option<String>, EventStream<StatusObject>)>,
     cache: Arc<ArtifactCache>,
     listener: StackNotifier,
 ) {
@@ -42,7 +41,7 @@ struct KindWatch<'watch> {
 }
 
 impl KindWatch<'_> {
-    async fn run(mut self, mut events: EventStream<DynamicObject>) {
+    async fn run(mut self, mut events: EventStream<StatusObject>) {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.apply(event),
@@ -55,7 +54,7 @@ impl KindWatch<'_> {
         }
     }
 
-    fn apply(&mut self, event: Event<DynamicObject>) {
+    fn apply(&mut self, event: Event<StatusObject>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
@@ -102,7 +101,7 @@ impl KindWatch<'_> {
     }
 }
 
-fn key(object: &DynamicObject) -> ObjectKey {
+fn key(object: &StatusObject) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
