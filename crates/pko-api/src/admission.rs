@@ -102,39 +102,40 @@ const VARIABLES: &[Variable] = &[
 const CHECKS: &[Check] = &[
     Check {
         holds: "size(variables.sources) < 2",
-        warning: "'several sources, of which only the first is used: ' + variables.sources.join(', ')",
+        warning: "'several sources: only ' + variables.sources[0] + ' is used, not ' + \
+                  variables.sources.filter(s, s != variables.sources[0]).join(', ') + '; keep one'",
     },
     Check {
         holds: "size(variables.credentials) < 2",
-        warning: "'several credentials for one repository, which is looked at with the first: ' + \
-                  variables.credentials.join(', ')",
+        warning: "'several credentials: only ' + variables.credentials[0] + ' is used, not ' + \
+                  variables.credentials.filter(c, c != variables.credentials[0]).join(', ') + '; keep one'",
     },
     Check {
         holds: "size(variables.repeated) == 0",
-        warning: "'set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: ' + \
+        warning: "'spec.config, configRef, configRefs, secrets and secretsRef set a key twice; the Stack will stall: ' + \
                   variables.repeated.join(', ')",
     },
     Check {
         holds: "!variables.prerequisites.exists(p, p.name == object.metadata.?name.orValue(''))",
-        warning: "'spec.prerequisites names the Stack itself, which stalls it: ' + object.metadata.name",
+        warning: "'spec.prerequisites contains the Stack itself; the Stack will stall: ' + object.metadata.name",
     },
     Check {
         holds: "size(variables.durations) == 0",
-        warning: "'spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: ' + \
+        warning: "'spec.prerequisites[].requirement.succeededWithinDuration is not a duration such as 10m or 1h30m; the Stack will stall: ' + \
                   variables.durations.join(', ')",
     },
     Check {
         holds: "size(variables.foreign) == 0",
-        warning: "'cross-namespace refs are not allowed and stall the Stack: ' + variables.foreign.join(', ')",
+        warning: "'cross-namespace refs are not allowed; the Stack will stall: ' + variables.foreign.join(', ')",
     },
     Check {
         holds: "object.?spec.?resyncFrequencySeconds.orValue(60) >= 60",
-        warning: "'spec.resyncFrequencySeconds counts as 60, which is the least: ' + \
+        warning: "'spec.resyncFrequencySeconds is below the minimum; 60 is used: ' + \
                   string(object.spec.resyncFrequencySeconds)",
     },
     Check {
         holds: "object.?spec.?retryMaxBackoffDurationSeconds.orValue(0) >= 0",
-        warning: "'spec.retryMaxBackoffDurationSeconds counts as a day if it is negative: ' + \
+        warning: "'spec.retryMaxBackoffDurationSeconds is negative; one day is used: ' + \
                   string(object.spec.retryMaxBackoffDurationSeconds)",
     },
 ];

@@ -29,7 +29,7 @@ pub enum InvalidTiming {
     #[error("--leader-election-renew-deadline must be longer than --leader-election-retry-period")]
     Renewal,
     /// A pause of no time is a hot loop.
-    #[error("--leader-election-retry-period must be longer than nothing")]
+    #[error("--leader-election-retry-period must be greater than zero")]
     Retry,
 }
 

@@ -70,60 +70,60 @@ fn cases() -> Vec<(Value, &'static str)> {
     vec![
         (
             json!({ "projectRepo": "https://x/y/z", "branch": "main", "programRef": program }),
-            "several sources, of which only the first is used: git, spec.programRef",
+            "several sources: only git is used, not spec.programRef; keep one",
         ),
         (
             json!({ "fluxSource": flux, "programRef": program }),
-            "several sources, of which only the first is used: spec.fluxSource, spec.programRef",
+            "several sources: only spec.fluxSource is used, not spec.programRef; keep one",
         ),
         (
             json!({ "gitAuthSecret": "s", "gitAuth": { "accessToken": secret(""), "basicAuth": basic } }),
-            "several credentials for one repository, which is looked at with the first: spec.gitAuthSecret, \
-             spec.gitAuth.accessToken, spec.gitAuth.basicAuth",
+            "several credentials: only spec.gitAuthSecret is used, not spec.gitAuth.accessToken, \
+             spec.gitAuth.basicAuth; keep one",
         ),
         (
             json!({ "config": { "a": 1, "b": 2 }, "secrets": { "b": "hunter2" } }),
-            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: b",
+            "spec.config, configRef, configRefs, secrets and secretsRef set a key twice; the Stack will stall: b",
         ),
         (
             json!({ "configRef": { "a": reference }, "configRefs": { "a": reference } }),
-            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: a",
+            "spec.config, configRef, configRefs, secrets and secretsRef set a key twice; the Stack will stall: a",
         ),
         (
             json!({ "secrets": { "a": "x" }, "secretsRef": { "a": secret("") } }),
-            "set twice in spec.config, configRef, configRefs, secrets and secretsRef, which stalls the Stack: a",
+            "spec.config, configRef, configRefs, secrets and secretsRef set a key twice; the Stack will stall: a",
         ),
         (
             json!({ "prerequisites": [{ "name": "base" }, { "name": "demo" }] }),
-            "spec.prerequisites names the Stack itself, which stalls it: demo",
+            "spec.prerequisites contains the Stack itself; the Stack will stall: demo",
         ),
         (
             json!({ "prerequisites": within("soon") }),
-            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: soon",
+            "spec.prerequisites[].requirement.succeededWithinDuration is not a duration such as 10m or 1h30m; the Stack will stall: soon",
         ),
         (
             json!({ "prerequisites": within("0s") }),
-            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: 0s",
+            "spec.prerequisites[].requirement.succeededWithinDuration is not a duration such as 10m or 1h30m; the Stack will stall: 0s",
         ),
         (
             json!({ "prerequisites": within("-1h") }),
-            "spec.prerequisites[].requirement.succeededWithinDuration stalls the Stack, write it like 10m or 1h30m: -1h",
+            "spec.prerequisites[].requirement.succeededWithinDuration is not a duration such as 10m or 1h30m; the Stack will stall: -1h",
         ),
         (
             json!({ "envRefs": { "A": secret("other") } }),
-            "cross-namespace refs are not allowed and stall the Stack: spec.envRefs.A",
+            "cross-namespace refs are not allowed; the Stack will stall: spec.envRefs.A",
         ),
         (
             json!({ "secretsRef": { "a": secret("other"), "b": secret("") } }),
-            "cross-namespace refs are not allowed and stall the Stack: spec.secretsRef.a",
+            "cross-namespace refs are not allowed; the Stack will stall: spec.secretsRef.a",
         ),
         (
             json!({ "resyncFrequencySeconds": 30 }),
-            "spec.resyncFrequencySeconds counts as 60, which is the least: 30",
+            "spec.resyncFrequencySeconds is below the minimum; 60 is used: 30",
         ),
         (
             json!({ "retryMaxBackoffDurationSeconds": -1 }),
-            "spec.retryMaxBackoffDurationSeconds counts as a day if it is negative: -1",
+            "spec.retryMaxBackoffDurationSeconds is negative; one day is used: -1",
         ),
     ]
 }

@@ -21,7 +21,7 @@ use schema::{Lists, MergeField};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// The items of this list are found by a key, and one has none.
-    #[error("{list}: an item has no `{key}`, by which the items of this list are told apart")]
+    #[error("{list}: an item lacks the merge key `{key}`; add it")]
     NoKey {
         /// The path of the list
         list: String,

@@ -204,7 +204,7 @@ fn items_without_key_are_rejected() {
     assert_eq!(no_key, MergeError::NoKey { list, key: "name" });
     assert_eq!(
         no_key.to_string(),
-        "spec.containers[name=pulumi].env: an item has no `name`, by which the items of this list are told apart"
+        "spec.containers[name=pulumi].env: an item lacks the merge key `name`; add it"
     );
     let not_an_object = error(pod(json!(["pulumi"])));
     assert_eq!(

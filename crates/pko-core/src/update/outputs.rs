@@ -38,7 +38,10 @@ impl RunOutcome {
         }
         let bytes = self.output_bytes();
         (bytes > MOST_BYTES).then(|| {
-            format!("the outputs have {bytes} bytes and a Secret holds {MOST_BYTES}: they are not kept; export less")
+            format!(
+                "the outputs have {bytes} bytes, more than the limit of {MOST_BYTES} for a Secret, \
+                 and are not stored; export less"
+            )
         })
     }
 
@@ -59,7 +62,8 @@ pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Va
     let bytes = outcome.output_bytes();
     if bytes > MOST_PLANNED_BYTES {
         return Err(format!(
-            "the planned outputs have {bytes} bytes and a status holds {MOST_PLANNED_BYTES}: they are not shown"
+            "the planned outputs have {bytes} bytes, more than the limit of {MOST_PLANNED_BYTES} for a \
+             status, and are omitted"
         ));
     }
     let texts = outcome.outputs.values().filter(|output| !output.secret);
@@ -309,7 +313,7 @@ mod tests {
         assert!(
             masked_outputs(&outcome)
                 .unwrap_err()
-                .contains("they are not shown")
+                .contains("are omitted")
         );
     }
 }

@@ -115,9 +115,9 @@ pub(super) fn cancel(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
 pub(super) fn reject_unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let message = match &evaluation.observed.update.spec.operation {
         Some(OperationType::Other(name)) => {
-            format!("spec.type: \"{name}\" is none of preview, up, refresh and destroy")
+            format!("spec.type: \"{name}\" is not supported; use preview, up, refresh or destroy")
         }
-        None => "spec.type is missing: one of preview, up, refresh and destroy".to_owned(),
+        None => "spec.type is required: use preview, up, refresh or destroy".to_owned(),
         Some(_) => return None,
     };
     let class = FailureClass::Configuration;
@@ -138,8 +138,8 @@ pub(super) fn end_foreign_run(evaluation: &UpdateEvaluation) -> Option<UpdateSte
     if left.is_positive() {
         return Some(finish(Vec::new(), Requeue::after(left.unsigned_abs())));
     }
-    let what = "the operation was begun by another version of the operator, which was stopped while it ran; \
-                what it had done by then is in the stack's state";
+    let what = "another version of the operator started the operation and was stopped while it ran; \
+                completed changes are in the stack's state";
     Some(end_without_result(
         evaluation,
         cancel::status_of_lost_run(evaluation, what),
@@ -177,7 +177,7 @@ pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateSte
     let reason = match workspace {
         // Whoever makes it anew makes another: the run and its result went with the one before.
         None if status::run_has_begun(evaluation) => {
-            let what = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
+            let what = "the Workspace is gone, and the run with it; completed changes are in the stack's state";
             return Some(end_without_result(
                 evaluation,
                 cancel::status_of_lost_run(evaluation, what),
@@ -264,7 +264,7 @@ pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let is_another = |begun_in: &str| agent.instance().is_some_and(|now| now != begun_in);
     if begun_in.is_some_and(is_another) {
         let what = "the workspace's pod was replaced while the operation ran; \
-                    what it had done by then is in the stack's state";
+                    completed changes are in the stack's state";
         return Some(end_without_result(
             evaluation,
             cancel::status_of_lost_run(evaluation, what),

@@ -120,7 +120,10 @@ fn record_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateS
             Err(request) => return request,
             Ok(Ok(name)) => status.outputs = Some(name.clone()),
             Ok(Err(refusal)) => {
-                append_message(&mut status, &format!("the outputs are not kept: {refusal}"));
+                append_message(
+                    &mut status,
+                    &format!("the outputs are not stored: {refusal}"),
+                );
             }
         }
     } else if let Some(problem) = outcome.outputs_problem() {

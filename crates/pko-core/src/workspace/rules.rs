@@ -71,11 +71,7 @@ pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<Workspa
             Requeue::after(AFTER_FAILURE),
         ),
         RuntimeState::Idle => (
-            status::ready(
-                evaluation,
-                Idle,
-                "without a pod until the next run needs one",
-            ),
+            status::ready(evaluation, Idle, "scaled to zero until the next run"),
             Requeue::Settled,
         ),
         // Not IncompatibleConfiguration: Stacks show that one as a Pulumi CLI that is too old.
@@ -94,7 +90,7 @@ pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<Workspa
 
 /// Fields that can't be changed are a reason to make the StatefulSet anew.
 fn report_migration(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
-    let message = "Waiting for the statefulset to be made anew";
+    let message = "Waiting for the StatefulSet to be re-created";
     let status = status::not_ready(evaluation, RollingUpdate.as_str(), message);
     let event = warning(
         WorkspaceEvent::Migrated,
@@ -227,7 +223,7 @@ pub(super) fn report_ready(evaluation: &WorkspaceEvaluation) -> Option<Workspace
         return None;
     };
     let (reason, message) = if running.is_outdated {
-        let message = "made by another version of the operator: the next run gets a new pod";
+        let message = "created by another version of the operator; the next run gets a new pod";
         (Outdated, message)
     } else {
         (Succeeded, "")

@@ -251,7 +251,7 @@ fn workspace_runtime_state_decides_the_status() {
             fixture().place(RuntimeState::Migrated),
             &[
                 "runtime",
-                "status Ready=False/RollingUpdate Waiting for the statefulset to be made anew",
+                "status Ready=False/RollingUpdate Waiting for the StatefulSet to be re-created",
                 "event! Migrated: Replaced the workspace statefulset",
                 "again in 1s",
             ],
@@ -280,7 +280,7 @@ fn workspace_runtime_state_decides_the_status() {
             fixture().place(RuntimeState::Idle),
             &[
                 "runtime",
-                "status Ready=True/Idle without a pod until the next run needs one",
+                "status Ready=True/Idle scaled to zero until the next run",
                 "settled",
             ],
         ),
@@ -481,7 +481,7 @@ fn workspace_ready_is_reported_once() {
 
 #[test]
 fn outdated_pod_is_ready_with_reason_outdated() {
-    let outdated = "status Ready=True/Outdated made by another version of the operator: the next run gets a new pod \
+    let outdated = "status Ready=True/Outdated created by another version of the operator; the next run gets a new pod \
                     at demo-workspace.shop:50051";
     check([
         (
@@ -535,7 +535,7 @@ fn ready_workspace_can_become_not_ready() {
             was(fixture().place(RuntimeState::Idle)),
             &[
                 "runtime",
-                "status Ready=True/Idle without a pod until the next run needs one",
+                "status Ready=True/Idle scaled to zero until the next run",
                 "settled",
             ],
         ),

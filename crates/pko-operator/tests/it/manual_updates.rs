@@ -211,7 +211,7 @@ async fn manual_update_unknown_operation_is_reported() {
     stage.create("odd", "import", as_usual).await;
     let (conditions, status) = stage.ended("odd").await;
     assert_eq!(conditions[1], "Failed=True/UpdateFailed");
-    let message = "spec.type: \"import\" is none of preview, up, refresh and destroy";
+    let message = "spec.type: \"import\" is not supported; use preview, up, refresh or destroy";
     assert_eq!(status.message.as_deref(), Some(message));
     assert_eq!(status.failure_class.as_deref(), Some("configuration"));
 }
@@ -379,7 +379,7 @@ async fn outputs_rejected_do_not_fail_the_update() {
     assert_eq!(status.outputs, None);
     let message = status.message.unwrap();
     assert!(
-        message.starts_with("the outputs are not kept: "),
+        message.starts_with("the outputs are not stored: "),
         "{message}"
     );
     assert!(message.contains("no more than 253 characters"), "{message}");

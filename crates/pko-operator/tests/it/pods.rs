@@ -290,7 +290,7 @@ async fn pod_failure_is_in_the_condition_until_it_passes() {
 
         system.node().set_unschedulable(true);
         change(namespace, json!({ "initContainers": null })).await;
-        until(namespace, "False", "WaitingForReplicas", "no node takes the pod: Unschedulable").await;
+        until(namespace, "False", "WaitingForReplicas", "the pod cannot be scheduled: Unschedulable").await;
         system.node().set_unschedulable(false);
         until(namespace, "True", "Succeeded", "").await;
     })

@@ -146,9 +146,9 @@ fn canceled_run_has_the_result_that_the_agent_reports() {
 #[test]
 fn canceled_update_with_lost_run_names_the_cause() {
     let gone = "canceled: its Workspace was deleted; the Workspace is gone, and the run with it; \
-                what it had done by then is in the stack's state";
+                completed changes are in the stack's state";
     let replaced = "canceled: the Update was deleted; the workspace's pod was replaced while the operation ran; \
-                    what it had done by then is in the stack's state";
+                    completed changes are in the stack's state";
     let (gone, replaced) = (aborted("Canceled", gone), aborted("Canceled", replaced));
     check([
         (

@@ -131,7 +131,7 @@ fn successful_run_is_recorded_without_storable_outputs() {
         [
             "run",
             "status Progressing=False/Complete Failed=False/UpdateSucceeded Complete=True/Updated all fine\n\
-             the outputs are not kept: exceeded quota: secrets",
+             the outputs are not stored: exceeded quota: secrets",
             "acknowledge",
             "event UpdateSucceeded: Updated stack \"dev\"",
             "settled",

@@ -129,7 +129,7 @@ fn run_with_unreachable_agent_stays_in_progress() {
 #[test]
 fn run_is_not_started_again_in_another_pod() {
     let replaced = "the workspace's pod was replaced while the operation ran; \
-                    what it had done by then is in the stack's state";
+                    completed changes are in the stack's state";
     let replaced = aborted("Aborted", replaced);
     let ended: &[&str] = &["agent", &replaced, FAILED, "settled"];
     check([
@@ -176,8 +176,8 @@ fn foreign_run_is_not_started_again() {
         .progressing()
         .with(json!({ "status": { "workspaceInstance": null } }));
     let outcome = upstream.decide();
-    let message = "the operation was begun by another version of the operator, which was stopped while it ran; \
-                   what it had done by then is in the stack's state";
+    let message = "another version of the operator started the operation and was stopped while it ran; \
+                   completed changes are in the stack's state";
     assert_eq!(
         outcome.lines(),
         [

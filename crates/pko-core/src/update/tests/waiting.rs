@@ -85,11 +85,11 @@ fn update_without_owner_is_adopted() {
 fn unknown_operation_fails_by_name() {
     let unknown = aborted(
         "UpdateFailed",
-        "spec.type: \"import\" is none of preview, up, refresh and destroy",
+        "spec.type: \"import\" is not supported; use preview, up, refresh or destroy",
     );
     let missing = aborted(
         "UpdateFailed",
-        "spec.type is missing: one of preview, up, refresh and destroy",
+        "spec.type is required: use preview, up, refresh or destroy",
     );
     check([
         (
@@ -111,7 +111,8 @@ fn unknown_operation_fails_by_name() {
 fn update_waits_for_its_workspace() {
     let not_found = waiting("WorkspaceNotFound");
     let not_ready = waiting("WorkspaceNotReady");
-    let gone = "the Workspace is gone, and the run with it; what it had done by then is in the stack's state";
+    let gone =
+        "the Workspace is gone, and the run with it; completed changes are in the stack's state";
     let gone = aborted("Aborted", gone);
     check([
         ("missing", fixture().workspace(None), &["await-workspace", &not_found, "again in 30s"]),

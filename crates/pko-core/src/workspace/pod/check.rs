@@ -241,7 +241,7 @@ fn no_doubles(what: &str, names: &[&str]) -> Result<(), Invalid> {
     match names.iter().find(|name| !seen.insert(**name)) {
         Some(name) => Err(Invalid::new(
             "spec",
-            format!("{what} with the name `{name}` is there twice; rename one of them"),
+            format!("{what} with the name `{name}` occurs twice; rename one"),
         )),
         None => Ok(()),
     }

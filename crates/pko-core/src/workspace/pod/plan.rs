@@ -225,7 +225,7 @@ fn for_set(
     let relation = wanted.relation(workspace, set);
     match relation {
         Relation::Other if is_busy => {
-            let message = "the pod is replaced when the run that is under way in it has ended";
+            let message = "the pod is replaced when the run in progress ends";
             state(PodState::Rolling(message.to_owned()))
         }
         Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, PodState::Idle),

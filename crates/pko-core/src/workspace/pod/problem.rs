@@ -44,7 +44,7 @@ fn unschedulable(pod: &Pod) -> Option<String> {
     let reason = condition.reason.as_deref().unwrap_or("Unschedulable");
     let message = condition.message.as_deref().unwrap_or_default();
     Some(sentence(
-        &format!("no node takes the pod: {reason}"),
+        &format!("the pod cannot be scheduled: {reason}"),
         message,
     ))
 }
@@ -213,7 +213,7 @@ mod tests {
                 json!({ "phase": "Pending", "conditions": [
                     { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available" },
                 ] }),
-                "no node takes the pod: Unschedulable: 0/3 nodes are available",
+                "the pod cannot be scheduled: Unschedulable: 0/3 nodes are available",
             ),
         ];
         for (status, expected) in table {

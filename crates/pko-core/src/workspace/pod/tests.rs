@@ -472,8 +472,7 @@ fn invalid_spec_names_the_field() {
         ),
         (
             json!({"podTemplate": {"spec": {"containers": [{"image": "x"}]}}}),
-            "spec.podTemplate: spec.containers: an item has no `name`, by which the items of this list are \
-             told apart",
+            "spec.podTemplate: spec.containers: an item lacks the merge key `name`; add it",
         ),
         (
             json!({"podTemplate": {"spec": {"containers": [
@@ -484,7 +483,7 @@ fn invalid_spec_names_the_field() {
         ),
         (
             json!({"initContainers": [{"name": "bootstrap"}]}),
-            "spec: an init container with the name `bootstrap` is there twice; rename one of them",
+            "spec: an init container with the name `bootstrap` occurs twice; rename one",
         ),
     ];
     for (spec, message) in table {

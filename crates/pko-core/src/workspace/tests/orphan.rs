@@ -88,7 +88,7 @@ fn orphan_workspace_with_waiting_stack_is_requeued() {
             orphan_fixture().awaited().place(RuntimeState::Idle),
             &[
                 "runtime",
-                "status Ready=True/Idle without a pod until the next run needs one",
+                "status Ready=True/Idle scaled to zero until the next run",
                 "again in 60s",
             ],
         ),

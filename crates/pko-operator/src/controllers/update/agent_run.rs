@@ -16,7 +16,7 @@ use crate::agents::{self, AgentReply, ConnectError, Connection, start_request};
 const WATCH_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// An agent of upstream stops an operation when its caller is gone.
 const CALLER_GONE: &str = "the manager was restarted while the operation ran, and this workspace's agent stops an \
-                         operation whose caller is gone; what it had done by then is in the stack's state";
+                         operation whose caller is gone; completed changes are in the stack's state";
 
 #[derive(Debug, thiserror::Error)]
 enum ReachError {

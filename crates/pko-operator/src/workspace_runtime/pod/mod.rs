@@ -251,7 +251,7 @@ impl PodRuntime {
             PodWrite::StatefulSet { object, ends_pod } => {
                 let uid = workspace.uid().unwrap_or_default();
                 if ends_pod && !self.pod_usage.begin_replacing(&uid) {
-                    let message = "the pod is replaced when the run that begins in it has ended";
+                    let message = "the pod is replaced when the run in progress ends";
                     return Err(RuntimeState::Rolling(message.to_owned()));
                 }
                 match self.apply::<StatefulSet>(&namespace, &object).await {
@@ -285,7 +285,7 @@ impl PodRuntime {
             return rejection(error);
         };
         if !self.pod_usage.begin_replacing(&uid) {
-            let message = "the pod is replaced when the run that is under way in it has ended";
+            let message = "the pod is replaced when the run in progress ends";
             return RuntimeState::Rolling(message.to_owned());
         }
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());

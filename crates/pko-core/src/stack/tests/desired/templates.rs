@@ -332,7 +332,7 @@ fn unmergeable_template_is_named() {
     for (template, message) in [
         (
             containers(json!([{ "image": "x" }])),
-            "spec.workspaceTemplate.spec.podTemplate.spec.containers: an item has no `name`, by which the items of this list are told apart",
+            "spec.workspaceTemplate.spec.podTemplate.spec.containers: an item lacks the merge key `name`; add it",
         ),
         (
             containers(json!(["pulumi"])),
@@ -340,7 +340,7 @@ fn unmergeable_template_is_named() {
         ),
         (
             json!({ "spec": { "stacks": [{ "name": "dev", "config": [{ "value": 1 }] }] } }),
-            "spec.workspaceTemplate.spec.stacks[name=dev].config: an item has no `key`, by which the items of this list are told apart",
+            "spec.workspaceTemplate.spec.stacks[name=dev].config: an item lacks the merge key `key`; add it",
         ),
     ] {
         // Config that both have is what merges.

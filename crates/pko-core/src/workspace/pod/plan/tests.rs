@@ -182,8 +182,7 @@ fn ago(seconds: i64) -> String {
 
 const RUNNING: &str = "running pod-1 at 10.0.0.7";
 const WILL_ROLL: &str = "set of 1 ends the pod, rolling: Waiting for the statefulset to be updated";
-const WAITS_FOR_RUN: &str =
-    "rolling: the pod is replaced when the run that is under way in it has ended";
+const WAITS_FOR_RUN: &str = "rolling: the pod is replaced when the run in progress ends";
 
 #[test]
 fn plan_for_a_new_workspace_has_service_and_statefulset() {
