@@ -1,6 +1,6 @@
-//! What the API server says of a Stack as it is written: a policy that warns and refuses nothing, since upstream's
-//! operator takes such Stacks in its own way. `deploy/policies` is made from this. The operator's conditions say the
-//! same to whoever has no such policy, or did not read the warning. No I/O.
+//! A ValidatingAdmissionPolicy that warns about Stacks. It rejects none, because upstream's
+//! operator accepts such Stacks. `deploy/policies` is generated from it. The operator's conditions
+//! report the same problems, for clusters without the policy. No I/O.
 
 use k8s_openapi::Resource as _;
 use serde_json::{Value, json};
@@ -12,17 +12,16 @@ pub const NAME: &str = "pulumi-kubernetes-operator-stacks";
 
 const API: &str = "admissionregistration.k8s.io/v1";
 
-/// A text that other expressions name.
+/// A CEL expression that later expressions refer to.
 struct Variable {
     name: &'static str,
     expression: &'static str,
 }
 
-/// What should hold of a Stack.
 struct Check {
-    /// True if it does.
+    /// A CEL expression that is true if there is nothing to report.
     holds: &'static str,
-    /// The warning otherwise.
+    /// A CEL expression for the warning.
     warning: &'static str,
 }
 
@@ -30,7 +29,7 @@ const fn variable(name: &'static str, expression: &'static str) -> Variable {
     Variable { name, expression }
 }
 
-/// Each may name those before it. A field that says nothing is as one that is not there.
+/// Each may refer to earlier ones. An empty field counts as an absent one.
 const VARIABLES: &[Variable] = &[
     variable(
         "git",
@@ -53,7 +52,7 @@ const VARIABLES: &[Variable] = &[
          (object.?spec.?gitAuth.?githubApp.hasValue() ? ['spec.gitAuth.githubApp'] : []) + \
          (object.?spec.?gitAuth.?basicAuth.hasValue() ? ['spec.gitAuth.basicAuth'] : [])",
     ),
-    // Anything can be written as config; what is no map is the operator's to refuse.
+    // The schema allows any value as config; the operator rejects one that is not a map.
     variable("anyConfig", "object.?spec.?config.orValue({})"),
     variable(
         "config",
@@ -140,7 +139,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// The policy. An API server on which it fails takes the Stack without a word.
+/// The policy. If it fails, the API server accepts the Stack without a warning.
 #[must_use]
 pub fn policy() -> Value {
     let variables = VARIABLES
@@ -160,7 +159,7 @@ pub fn policy() -> Value {
                 "apiVersions": [Stack::VERSION],
                 "resources": [Stack::URL_PATH_SEGMENT],
                 "operations": ["CREATE", "UPDATE"],
-                // The default, which `kubectl apply` would take for a change by somebody else.
+                // The default. Without it, each `kubectl apply` would report a change.
                 "scope": "*",
             }] },
             "variables": variables.collect::<Vec<_>>(),
@@ -169,7 +168,7 @@ pub fn policy() -> Value {
     })
 }
 
-/// What makes the policy warn, in the whole cluster.
+/// Binds the policy to the whole cluster, with warnings only.
 #[must_use]
 pub fn binding() -> Value {
     json!({
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_what_kubernetes_reads() {
+    fn admission_policy_decodes_as_kubernetes_types() {
         use k8s_openapi::api::admissionregistration::v1::{
             ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
         };
@@ -201,7 +200,10 @@ mod tests {
         let spec = binding.spec.unwrap();
         assert_eq!(spec.policy_name, policy.metadata.name);
         let actions = spec.validation_actions.unwrap();
-        assert!(!actions.contains(&"Deny".to_owned()), "nothing is refused");
+        assert!(
+            !actions.contains(&"Deny".to_owned()),
+            "the policy rejects nothing"
+        );
     }
 
     #[test]

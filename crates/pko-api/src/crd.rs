@@ -105,24 +105,24 @@ const UPDATE_COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// All four, in the order in which they are installed.
+/// The four CRDs, in the order of installation.
 #[must_use]
 pub fn all() -> Vec<Value> {
     vec![stacks(), programs(), workspaces(), updates()]
 }
 
-/// All four, as the type that a client applies.
+/// The four CRDs, as the type that a client applies.
 ///
 /// # Errors
-/// Never, as long as the tests of this crate pass: the values are of that type's form.
+/// Never, as long as the tests of this crate pass.
 pub fn typed() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
     all().into_iter().map(serde_json::from_value).collect()
 }
 
 fn stacks() -> Value {
     let mut spec = schema::of::<StackSpec>();
-    refuse_snake_case(&mut spec);
-    refuse_what_never_works(&mut spec);
+    reject_snake_case(&mut spec);
+    reject_impossible_specs(&mut spec);
     let version = |name: &str, status: Value, columns: &[Column], storage: bool| {
         let mut root = root(&[("spec", spec.clone()), ("status", status)]);
         add(
@@ -139,7 +139,7 @@ fn stacks() -> Value {
         version("v1", schema::of::<StackStatus>(), STACK_COLUMNS, true),
         version(
             "v1alpha1",
-            schema::of::<v1alpha1::StackStatus>(),
+            schema::of::<v1alpha1::LegacyStackStatus>(),
             &[],
             false
         ),
@@ -200,19 +200,19 @@ fn version(name: &str, root: &Value, columns: &[Column], storage: bool) -> Value
         "schema": { "openAPIV3Schema": root },
     });
     if !columns.is_empty() {
-        let columns = columns.iter().map(printed).collect();
+        let columns = columns.iter().map(column_json).collect();
         add(&mut version, "additionalPrinterColumns", columns);
     }
     version
 }
 
-fn printed(column: &Column) -> Value {
-    let mut printed =
+fn column_json(column: &Column) -> Value {
+    let mut column_json =
         json!({ "name": column.name, "type": column.shown_as, "jsonPath": column.path });
     if column.wide {
-        add(&mut printed, "priority", json!(10));
+        add(&mut column_json, "priority", json!(10));
     }
-    printed
+    column_json
 }
 
 fn root(parts: &[(&str, Value)]) -> Value {
@@ -223,7 +223,7 @@ fn root(parts: &[(&str, Value)]) -> Value {
     });
     for (name, part) in parts {
         let mut part = part.clone();
-        schema::without_marks(&mut part);
+        schema::remove_marks(&mut part);
         add(&mut properties, name, part);
     }
     json!({ "type": "object", "properties": properties })
@@ -235,9 +235,10 @@ fn add(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Refuses what upstream's operator takes and then stalls on in every case. A Stack that is stored already can be read,
-/// let go and deleted all the same: the API server checks only what changes.
-fn refuse_what_never_works(spec: &mut Value) {
+/// Rejects specs that upstream's operator accepts and then always stalls on. A stored Stack with
+/// such a spec can still be read, updated and deleted: the API server validates only changed
+/// fields.
+fn reject_impossible_specs(spec: &mut Value) {
     let rule = |rule: &str, message: &str| json!([{ "rule": rule, "message": message }]);
     add(
         spec,
@@ -256,14 +257,14 @@ fn refuse_what_never_works(spec: &mut Value) {
             continue;
         };
         let message = format!("ref types \"Env\" and \"FS\" are deprecated: use {usable}");
-        let known = rule("!(self.type in ['Env', 'FS'])", &message);
-        add(reference, "x-kubernetes-validations", known);
+        let supported = rule("!(self.type in ['Env', 'FS'])", &message);
+        add(reference, "x-kubernetes-validations", supported);
     }
 }
 
-/// Refuses the spelling of old Python examples (`project_repo`) by naming the right one. Without this
-/// such a field is dropped in silence, or refused with nothing but its wrong name.
-fn refuse_snake_case(spec: &mut Value) {
+/// Rejects the spelling of old Python examples (`project_repo`) and names the right one. Otherwise
+/// the API server drops such a field silently, or rejects it without a hint.
+fn reject_snake_case(spec: &mut Value) {
     let Some(Value::Object(properties)) = spec.get_mut("properties") else {
         return;
     };
@@ -271,8 +272,8 @@ fn refuse_snake_case(spec: &mut Value) {
         .iter()
         .filter_map(|(name, property)| {
             let snake = snake_case(name)?;
-            let mut refused = json!({
-                "description": misspelled(name),
+            let mut rejected = json!({
+                "description": spelling_hint(name),
                 "x-kubernetes-validations": [{
                     "rule": "false",
                     "message": format!("{snake} is spelled {name}"),
@@ -280,28 +281,28 @@ fn refuse_snake_case(spec: &mut Value) {
             });
             for key in ["type", "items"] {
                 if let Some(value) = property.get(key) {
-                    add(&mut refused, key, value.clone());
+                    add(&mut rejected, key, value.clone());
                 }
             }
             if property.get("type").is_some_and(|kind| kind == "object") {
                 add(
-                    &mut refused,
+                    &mut rejected,
                     "x-kubernetes-preserve-unknown-fields",
                     true.into(),
                 );
             }
-            Some((snake, refused))
+            Some((snake, rejected))
         })
         .collect();
     properties.extend(wrong);
 }
 
-/// What `kubectl explain` shows of such a field: without it, it looks like one to use.
-fn misspelled(name: &str) -> String {
+/// The description that `kubectl explain` shows; without it, the field looks usable.
+fn spelling_hint(name: &str) -> String {
     format!("misspelled; use {name}")
 }
 
-/// The name in snake case, if that is another one.
+/// The name in snake case, if it differs.
 fn snake_case(name: &str) -> Option<String> {
     name.contains(|letter: char| letter.is_ascii_uppercase())
         .then(|| {
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn snake_case_fields_say_which_name_to_use() {
+    fn snake_case_fields_name_the_right_spelling() {
         let spec = schema::of::<StackSpec>();
         let names = spec["properties"].as_object().unwrap().keys();
         let names: Vec<&String> = names.filter(|name| snake_case(name).is_some()).collect();
@@ -388,7 +389,7 @@ mod tests {
             let properties = &stacks.pointer(&path).unwrap()["properties"];
             for name in &names {
                 let snake = snake_case(name).unwrap();
-                assert_eq!(properties[&snake]["description"], misspelled(name));
+                assert_eq!(properties[&snake]["description"], spelling_hint(name));
             }
         }
     }

@@ -1,4 +1,8 @@
-//! Durations as Go writes them (`1h30m`, `24h0m0s`), kept as their author wrote them.
+//! [`GoDuration`]: Go's notation of durations (`1h30m`, `24h0m0s`), stored as written.
+//!
+//! The parser and the formatter are hand-written, in 200 lines with the type. `kube_core::Duration`
+//! parses numbers as `f64` and panics on `99999999999999999999h` or `1h-5m`, which any user may
+//! store. It also discards the text, and a spec must be written back unchanged.
 
 use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
@@ -7,22 +11,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// A duration in Go's notation, such as `1h30m`.
 ///
-/// Two of them are equal if they were written the same way: a spec that goes through this type
-/// comes back unchanged. Compare [`GoDuration::get`] for the length of time.
+/// Two durations are equal if their texts are. Compare [`GoDuration::get`] for the length of time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GoDuration {
     text: String,
-    /// What the text means; a negative one counts as no time at all.
+    /// Zero if the text is negative.
     length: Duration,
 }
 
-/// A text that is not a duration.
+/// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a duration: write it like `30s`, `10m` or `1h30m`")]
 pub struct NotADuration;
 
 impl GoDuration {
-    /// The length of time. A negative duration is already over: it is zero.
+    /// The length of time; zero for a negative duration.
     #[must_use]
     pub const fn get(&self) -> Duration {
         self.length
@@ -47,17 +50,14 @@ impl FromStr for GoDuration {
     }
 }
 
-/// The nanoseconds of a duration without its sign; nothing where Go's parser refuses it.
-///
-/// Written here because the parser of `kube` computes in floating point and panics on a text such as
-/// `99999999999999999999h`, which any user may store.
+/// The nanoseconds of a duration without its sign; `None` if Go's parser rejects it.
 fn go_nanoseconds(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
     let (mut rest, mut total) = (text, None);
     while !rest.is_empty() {
-        let (nanoseconds, after) = first_part(rest)?;
+        let (nanoseconds, after) = split_first_part(rest)?;
         total = Some(total.unwrap_or(0_u64).checked_add(nanoseconds)?);
         rest = after;
     }
@@ -65,8 +65,8 @@ fn go_nanoseconds(text: &str) -> Option<u64> {
     total.filter(|nanoseconds| i64::try_from(*nanoseconds).is_ok())
 }
 
-/// Takes one number and its unit (`1.5h`) off the front.
-fn first_part(text: &str) -> Option<(u64, &str)> {
+/// Splits off the first number with its unit (`1.5h`).
+fn split_first_part(text: &str) -> Option<(u64, &str)> {
     let (number, rest) = text.split_at_checked(text.find(char::is_alphabetic)?)?;
     let end = rest
         .find(|character: char| !character.is_alphabetic())
@@ -74,7 +74,7 @@ fn first_part(text: &str) -> Option<(u64, &str)> {
     let (unit, rest) = rest.split_at_checked(end)?;
     let unit: u64 = match unit {
         "ns" => 1,
-        // The micro sign and the Greek letter look the same; Go takes both.
+        // The micro sign and the Greek letter look the same; Go accepts both.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -82,11 +82,11 @@ fn first_part(text: &str) -> Option<(u64, &str)> {
         "h" => 3_600_000_000_000,
         _ => return None,
     };
-    Some((scaled(number, unit)?, rest))
+    Some((multiply(number, unit)?, rest))
 }
 
-/// A decimal number (`1`, `1.5`, `.5`, `1.`) times a unit, cut off below one nanosecond.
-fn scaled(number: &str, unit: u64) -> Option<u64> {
+/// A decimal number (`1`, `1.5`, `.5`, `1.`) times a unit, truncated to nanoseconds.
+fn multiply(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;
@@ -96,7 +96,7 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     whole.checked_mul(unit)?.checked_add(fraction)
 }
 
-/// `0.<text>` times a unit; digits past the eighteenth are below any unit's nanosecond.
+/// `0.<text>` times a unit. Digits after the eighteenth are less than a nanosecond of any unit.
 fn fraction_of(text: &str, unit: u64) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
@@ -109,7 +109,7 @@ fn fraction_of(text: &str, unit: u64) -> Option<u64> {
     u64::try_from(u128::from(digits(kept)?) * u128::from(unit) / scale).ok()
 }
 
-/// A number of ASCII digits and nothing else (`parse` alone would take a sign).
+/// A number of ASCII digits only (`parse` alone would accept a sign).
 fn digits(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -117,7 +117,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 impl From<Duration> for GoDuration {
-    /// Writes the duration as Go does: `24h0m0s`, `1m30s`, `500ms`.
+    /// Formats the duration as Go does: `24h0m0s`, `1m30s`, `500ms`.
     fn from(length: Duration) -> Self {
         Self {
             text: go_text(length),
@@ -126,11 +126,10 @@ impl From<Duration> for GoDuration {
     }
 }
 
-/// Go's own notation, whole seconds in hours, minutes and seconds.
 fn go_text(length: Duration) -> String {
     let (seconds, nanoseconds) = (length.as_secs(), length.subsec_nanos());
     if seconds == 0 && nanoseconds > 0 {
-        return below_a_second(nanoseconds);
+        return sub_second_text(nanoseconds);
     }
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     let seconds = format!("{}s", decimal(seconds % 60, nanoseconds, 9));
@@ -141,7 +140,7 @@ fn go_text(length: Duration) -> String {
     }
 }
 
-fn below_a_second(nanoseconds: u32) -> String {
+fn sub_second_text(nanoseconds: u32) -> String {
     match nanoseconds {
         0..1_000 => format!("{nanoseconds}ns"),
         1_000..1_000_000 => {
@@ -161,7 +160,7 @@ fn below_a_second(nanoseconds: u32) -> String {
     }
 }
 
-/// `whole.fraction`, where the fraction has this many digits and loses its trailing zeros.
+/// `whole.fraction`, with a fraction of this many digits, without trailing zeros.
 fn decimal(whole: u64, fraction: u32, digits: usize) -> String {
     if fraction == 0 {
         return whole.to_string();

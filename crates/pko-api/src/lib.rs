@@ -1,9 +1,9 @@
 //! The four kinds of the operator: `Stack` and `Program` (`pulumi.com`), `Workspace` and `Update`
-//! (`auto.pulumi.com`), as Rust types, as CRDs, and with every string that they share with users
+//! (`auto.pulumi.com`), as Rust types and as CRDs, with every string that they share with users
 //! and with upstream's operator.
 //!
-//! No I/O happens here, and there is no client: [`Decoded`] is how an object that came from the API
-//! server is read, so that one that does not decode is one bad object and never a dead watch.
+//! This crate does no I/O and has no client. An object from the API server is read as [`Decoded`],
+//! so one that does not decode affects only itself and never ends a watch.
 
 #![expect(missing_docs, reason = "only this workspace links the crate")]
 
@@ -35,5 +35,5 @@ pub use raw_object::{MAX_BYTES, MAX_DEPTH, MAX_VALUES, RawObject};
 
 pub use auto::v1alpha1::{Update, Workspace};
 
-/// A JSON object that is kept as it was written.
+/// A JSON object, stored as written.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

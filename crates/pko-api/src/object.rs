@@ -1,6 +1,6 @@
-//! What makes a struct a Kubernetes kind: its names, its metadata, and how it is written.
+//! Implements Kubernetes' traits for our kinds: names, metadata, serialization.
 
-/// A kind that the operator stores, with what [`crate::Decoded`] needs to read it.
+/// A kind of object that [`crate::Decoded`] can read.
 pub trait StoredKind:
     k8s_openapi::Metadata<Ty = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>
     + serde::de::DeserializeOwned
@@ -9,21 +9,21 @@ pub trait StoredKind:
 
 /// Implements the Kubernetes traits for a kind whose body is the field `$body`.
 ///
-/// `kube`'s own derive insists on a required `spec`: a Program has none, and in upstream's schemas
-/// it may be absent.
+/// `kube`'s derive requires a `spec`. A Program has none, and upstream's schemas leave it optional.
+/// `$kind` is the kind's name in the API, which may differ from the name of the type.
 macro_rules! kind {
-    ($name:ident, $group:literal, $version:literal, $plural:literal, $body:ident) => {
+    ($name:ident, $kind:literal, $group:literal, $version:literal, $plural:literal, $body:ident) => {
         impl k8s_openapi::Resource for $name {
             const API_VERSION: &'static str = concat!($group, "/", $version);
             const GROUP: &'static str = $group;
-            const KIND: &'static str = stringify!($name);
+            const KIND: &'static str = $kind;
             const VERSION: &'static str = $version;
             const URL_PATH_SEGMENT: &'static str = $plural;
             type Scope = k8s_openapi::NamespaceResourceScope;
         }
 
         impl k8s_openapi::ListableResource for $name {
-            const LIST_KIND: &'static str = concat!(stringify!($name), "List");
+            const LIST_KIND: &'static str = concat!($kind, "List");
         }
 
         impl k8s_openapi::Metadata for $name {

@@ -1,4 +1,4 @@
-//! Any value of any kind comes back equal when it was written and read.
+//! Property tests: every value of every kind survives serialization and deserialization.
 
 use std::{fmt::Debug, thread};
 
@@ -7,8 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Decoded, Program, Stack, StoredKind, Update, Workspace, pulumi::v1alpha1};
 
-/// Through text, as it goes over the wire, and through [`Decoded`], as it comes from a watch.
-fn comes_back<K>(object: &K) -> Result<(), TestCaseError>
+/// Checks the object as text, as it goes over the wire, and as [`Decoded`], as a watch reads it.
+fn check_round_trip<K>(object: &K) -> Result<(), TestCaseError>
 where
     K: StoredKind + Serialize + DeserializeOwned + PartialEq + Debug,
 {
@@ -29,14 +29,14 @@ where
     Ok(())
 }
 
-/// Tries many values. A derived generator is as large as its type is nested, and a Stack's does not
-/// fit into the stack of a test's thread.
-fn every_value_comes_back<K>()
+/// Checks many values. The derived generator of a Stack is too large for the stack of a test
+/// thread.
+fn check_round_trips<K>()
 where
     K: StoredKind + Serialize + DeserializeOwned + PartialEq + Debug + Arbitrary,
 {
     let config = ProptestConfig::with_cases(100);
-    let check = || proptest!(config, |(object in any::<K>())| comes_back(&object)?);
+    let check = || proptest!(config, |(object in any::<K>())| check_round_trip(&object)?);
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .stack_size(64 << 20)
@@ -47,25 +47,25 @@ where
 
 #[test]
 fn stack_round_trips() {
-    every_value_comes_back::<Stack>();
+    check_round_trips::<Stack>();
 }
 
 #[test]
 fn legacy_stack_round_trips() {
-    every_value_comes_back::<v1alpha1::Stack>();
+    check_round_trips::<v1alpha1::LegacyStack>();
 }
 
 #[test]
 fn program_round_trips() {
-    every_value_comes_back::<Program>();
+    check_round_trips::<Program>();
 }
 
 #[test]
 fn workspace_round_trips() {
-    every_value_comes_back::<Workspace>();
+    check_round_trips::<Workspace>();
 }
 
 #[test]
 fn update_round_trips() {
-    every_value_comes_back::<Update>();
+    check_round_trips::<Update>();
 }

@@ -1,6 +1,6 @@
 //! Generators of field values for the property tests of this crate.
 //!
-//! Each gives what the API server can hand out: times in whole seconds, and metadata as it stores it.
+//! They generate values that the API server can return, such as times in whole seconds.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub(crate) fn texts() -> impl Strategy<Value = BTreeMap<String, String>> + use<>
     btree_map(key(), ".{0,12}", 0..3)
 }
 
-/// A map of few entries: the derived maps have up to a hundred.
+/// A map of few entries; derived maps have up to a hundred.
 pub(crate) fn small_map<T: Arbitrary + 'static>() -> impl Strategy<Value = BTreeMap<String, T>> {
     btree_map(key(), any::<T>(), 0..3)
 }
@@ -82,7 +82,7 @@ pub(crate) fn object() -> impl Strategy<Value = JsonObject> + use<> {
     values().prop_map(|values| values.into_iter().collect())
 }
 
-/// Fields whose names no type of ours has.
+/// Fields that no type of ours defines.
 pub(crate) fn unknown_fields() -> impl Strategy<Value = JsonObject> + use<> {
     btree_map("x-[a-z]{1,6}", value(), 0..2).prop_map(|values| values.into_iter().collect())
 }

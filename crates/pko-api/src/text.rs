@@ -1,6 +1,6 @@
-//! Enums that are strings on the wire: closed ones, and open ones that keep what they don't know.
+//! Enums that are strings on the wire. Closed ones reject unknown strings; open ones keep them.
 
-/// Declares a closed set of strings as an enum, with its texts in one place.
+/// Declares a closed set of strings as an enum.
 macro_rules! text_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
@@ -11,13 +11,12 @@ macro_rules! text_enum {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The text that users and other programs see.
+            /// The string that users and other programs read.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
 
-            /// The value with this text, if there is one.
             #[must_use]
             pub fn from_text(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == text)
@@ -32,20 +31,20 @@ macro_rules! text_enum {
     };
 }
 
-/// Declares a set of strings that may grow: a text that is not known is kept, not refused, because
-/// the CRDs have no enum there and a stored object must always be readable.
+/// Declares a set of strings that may grow. An unknown string is kept, because the CRDs have no
+/// enum there and a stored object must always be readable.
 macro_rules! open_text_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$variant_meta])* $variant,)+
-            /// A text that this version of the operator does not know, as it was written.
+            /// A string that this version of the operator does not define.
             Other(String),
         }
 
         impl $name {
-            /// The text on the wire.
+            /// The string on the wire.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$variant => $text,)+ Self::Other(text) => text }
@@ -106,16 +105,14 @@ pub(crate) use {open_text_enum, text_enum};
 #[expect(unreachable_pub, reason = "the macros declare public types")]
 mod tests {
     text_enum! {
-        /// Closed.
         Closed { One = "one", Two = "two", }
     }
     open_text_enum! {
-        /// Open.
         Open { One = "one", }
     }
 
     #[test]
-    fn closed_texts_are_found_by_text() {
+    fn closed_enum_is_found_by_its_string() {
         assert_eq!(Closed::from_text("two"), Some(Closed::Two));
         assert_eq!(Closed::from_text("three"), None);
         assert_eq!(Closed::ALL.len(), 2);
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn open_texts_keep_what_they_do_not_know() {
+    fn open_enum_keeps_unknown_strings() {
         let open: Open = serde_json::from_str("\"three\"").unwrap();
         assert_eq!(open, Open::Other("three".into()));
         assert_eq!(serde_json::to_string(&open).unwrap(), "\"three\"");

@@ -1,22 +1,22 @@
-//! Condition types and the three values of their status.
+//! Types of conditions, and the three values of their status.
 
 use crate::text::text_enum;
 
 text_enum! {
-    /// The type of a condition. A Stack has the first three, a Workspace `Ready` and `Stalled`, an
-    /// Update the last three.
+    /// The type of a condition. A Stack has the first three, a Workspace has `Ready` and `Stalled`,
+    /// an Update has the last three.
     ConditionType {
-        /// The object is what its spec asks for.
+        /// The object matches its spec.
         Ready = "Ready",
-        /// Work is under way or will be tried again.
+        /// The operator is working on the object, or will retry.
         Reconciling = "Reconciling",
-        /// Nothing more happens until somebody changes something.
+        /// The user has to act.
         Stalled = "Stalled",
-        /// The Update's operation runs.
+        /// The operation of the Update is running.
         Progressing = "Progressing",
-        /// The Update's operation did not succeed.
+        /// The operation of the Update did not succeed.
         Failed = "Failed",
-        /// The Update is over.
+        /// The Update has ended.
         Complete = "Complete",
     }
 }
@@ -24,11 +24,8 @@ text_enum! {
 text_enum! {
     /// The status of a condition.
     ConditionStatus {
-        /// It holds.
         True = "True",
-        /// It does not hold.
         False = "False",
-        /// Nobody can tell.
         Unknown = "Unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! The reasons of core/v1 events, and who reports them.
+//! The reasons of events, and the components that report them.
 
 use crate::text::text_enum;
 
@@ -16,19 +16,19 @@ text_enum! {
     StackEvent {
         /// Normal: an update is needed, and why.
         StackUpdateDetected = "StackUpdateDetected",
-        /// Normal: an Update succeeded that is no destroy.
+        /// Normal: an Update other than a destroy succeeded.
         StackCreated = "StackCreated",
         /// Warning: an Update failed.
         StackUpdateFailure = "StackUpdateFailure",
-        /// Warning: the spec can't be carried out as it is.
+        /// Warning: the spec is invalid.
         StackConfigInvalid = "StackConfigInvalid",
-        /// Normal: the Workspace was deleted, as the reclaim policy says.
+        /// Normal: the Workspace was deleted by the reclaim policy.
         WorkspaceDeleted = "WorkspaceDeleted",
-        /// Warning: the stack could not be selected or made.
+        /// Warning: the stack could not be selected or created.
         StackInitializationFailure = "StackInitializationFailure",
-        /// Warning: the git server refused the credentials.
+        /// Warning: the git server rejected the credentials.
         StackGitAuthenticationFailure = "StackGitAuthenticationFailure",
-        /// Warning: another update holds the stack.
+        /// Warning: another update has locked the stack.
         StackUpdateConflictDetected = "StackUpdateConflictDetected",
         /// Warning: the outputs could not be read.
         StackOutputRetrievalFailure = "StackOutputRetrievalFailure",
@@ -42,9 +42,9 @@ text_enum! {
 text_enum! {
     /// Events on a Workspace.
     WorkspaceEvent {
-        /// Warning: the StatefulSet had to be replaced.
+        /// Warning: the StatefulSet was replaced.
         Migrated = "Migrated",
-        /// Warning: the agent does not answer.
+        /// Warning: the agent does not respond.
         ConnectionFailure = "ConnectionFailure",
         /// Warning: packages or plugins could not be installed.
         InstallationFailure = "InstallationFailure",
@@ -62,7 +62,7 @@ text_enum! {
         UpdateSucceeded = "UpdateSucceeded",
         /// Warning: the operation failed.
         UpdateFailed = "UpdateFailed",
-        /// Normal: its time to live is over.
+        /// Normal: the Update's time to live has passed.
         UpdateExpired = "UpdateExpired",
     }
 }
@@ -70,7 +70,7 @@ text_enum! {
 text_enum! {
     /// Events on a Program.
     ProgramEvent {
-        /// Warning: Pulumi refuses the program, or no archive can be made of it.
+        /// Warning: Pulumi rejects the program, or the archive cannot be built.
         ProgramInvalid = "ProgramInvalid",
     }
 }

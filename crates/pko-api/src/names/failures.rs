@@ -1,23 +1,23 @@
-//! What kinds of failures there are: a program that reads an Update knows by it whether to try again.
+//! Kinds of failures. A program that reads an Update can decide by them whether to retry.
 
 use crate::text::text_enum;
 
 text_enum! {
     /// The kind of a failure, in `status.failureClass` of an Update.
     FailureClass {
-        /// It may work the next time.
+        /// A retry may succeed.
         Transient = "transient",
-        /// Somebody else is updating the stack.
+        /// Another update has locked the stack.
         Conflict = "conflict",
-        /// The backend does not accept the credentials.
+        /// The backend rejects the credentials.
         Authentication = "authentication",
-        /// The program or a resource of it failed.
+        /// The program or one of its resources failed.
         Program = "program",
-        /// The stack, its configuration or the Update is wrong.
+        /// The stack, its config or the Update is invalid.
         Configuration = "configuration",
-        /// It was stopped: somebody wanted that, or its time was over.
+        /// The run was canceled, by request or at its deadline.
         Canceled = "canceled",
-        /// What it ran in went away under it.
+        /// The pod or process of the run ended before the run did.
         Interrupted = "interrupted",
     }
 }

@@ -1,7 +1,7 @@
-//! Field managers, one for each purpose. They are upstream's: other names would leave its ownership
-//! behind and block removals.
+//! Field managers, one for each purpose. They are upstream's: with other names, fields that
+//! upstream owns could not be removed.
 
-/// Specs: Workspaces, Updates, StatefulSets, Services.
+/// Specs of Workspaces, Updates, StatefulSets and Services.
 pub const OPERATOR: &str = "pulumi-kubernetes-operator";
 /// A Stack's status.
 pub const STACK_STATUS: &str = "pulumi-kubernetes-operator/stack-status";

@@ -1,4 +1,4 @@
 //! Finalizers that the operator sets.
 
-/// On a Stack until its destroy is done or none is owed, and on the Update that a Stack waits for.
+/// On a Stack until its destroy, if any, has succeeded; on the Update whose result a Stack awaits.
 pub const STACK: &str = "finalizer.stack.pulumi.com";

@@ -1,6 +1,6 @@
 //! Images, without their tags.
 
-/// The manager, and the agent that workspaces get from it.
+/// The image of the manager, which also contains the agent for workspaces.
 pub const OPERATOR: &str = "pulumi/pulumi-kubernetes-operator";
-/// The embedded engine, for workspaces.
+/// The image of the embedded engine, for workspaces.
 pub const WORKSPACE: &str = "pulumi/pulumi-kubernetes-operator-workspace";

@@ -1,18 +1,18 @@
-//! Labels on the objects that the operator makes.
+//! Labels on the objects that the operator creates.
 
-/// On Workspaces and Updates of a Stack, and on the generations that are kept of a Program; the values are
+/// On Workspaces and Updates of a Stack, and on the stored generations of a Program. The values are
 /// [`STACK_COMPONENT`] and [`PROGRAM_COMPONENT`].
 pub const STACK_COMPONENT_KEY: &str = "pulumi.com/component";
-/// The value of [`STACK_COMPONENT_KEY`] on what belongs to a Stack.
+/// The value of [`STACK_COMPONENT_KEY`] on objects of a Stack.
 pub const STACK_COMPONENT: &str = "stack";
-/// The value of [`STACK_COMPONENT_KEY`] on what belongs to a Program.
+/// The value of [`STACK_COMPONENT_KEY`] on objects of a Program.
 pub const PROGRAM_COMPONENT: &str = "program";
-/// On the generations that are kept of a Program: its name.
+/// On the stored generations of a Program: its name.
 pub const PROGRAM_NAME: &str = "pulumi.com/program-name";
 /// On Workspaces and Updates of a Stack: its name.
 pub const STACK_NAME: &str = "pulumi.com/stack-name";
 
-/// On what belongs to a Workspace or an Update; the values are [`WORKSPACE_COMPONENT`] and
+/// On objects of a Workspace or an Update. The values are [`WORKSPACE_COMPONENT`] and
 /// [`UPDATE_COMPONENT`].
 pub const AUTO_COMPONENT_KEY: &str = "auto.pulumi.com/component";
 /// The value of [`AUTO_COMPONENT_KEY`] on a Workspace's StatefulSet, Service and pod.

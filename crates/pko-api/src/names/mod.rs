@@ -1,5 +1,4 @@
-//! Every string that the operator shares with users, with other programs or with upstream's
-//! operator, once.
+//! Every string that the operator shares with users, other programs or upstream's operator, once.
 
 pub mod annotations;
 pub mod conditions;
@@ -12,5 +11,5 @@ pub mod labels;
 pub mod reasons;
 pub mod urgencies;
 
-/// What stands in the place of a secret output.
+/// Replaces the value of a secret output.
 pub const SECRET_OUTPUT: &str = "[secret]";

@@ -7,7 +7,7 @@ text_enum! {
     StackReason {
         /// Ready: up to date.
         ProcessingCompleted = "ProcessingCompleted",
-        /// Ready, or stalled where it never was: no run is started until it goes on.
+        /// Ready, or Stalled if it never was Ready: no run starts while `spec.suspend` is true.
         Suspended = "Suspended",
         /// Not ready: see the condition Reconciling.
         NotReadyInProgress = "NotReadyInProgress",
@@ -15,15 +15,15 @@ text_enum! {
         NotReadyStalled = "NotReadyStalled",
         /// Reconciling: waiting for the workspace or for an Update.
         StackProcessing = "StackProcessing",
-        /// Reconciling: the last Update failed and will be tried again.
+        /// Reconciling: the last Update failed and will be retried.
         RetryingAfterFailure = "RetryingAfterFailure",
-        /// Reconciling: the last preview failed and will be tried again.
+        /// Reconciling: the last preview failed and will be retried.
         PreviewFailed = "PreviewFailed",
-        /// Reconciling: another Stack has to be ready first.
+        /// Reconciling: a prerequisite is not ready.
         PrerequisiteNotSatisfied = "PrerequisiteNotSatisfied",
-        /// Stalled: the spec can't be carried out as it is.
+        /// Stalled: the spec is invalid.
         SpecInvalid = "SpecInvalid",
-        /// Stalled: the program can't be read from where it is. Ready: it could not be for a short time.
+        /// Stalled: the source cannot be read. Ready: it could not be read for a short time.
         SourceUnavailable = "SourceUnavailable",
         /// Stalled: the workspace reports a failure.
         WorkspaceFailed = "WorkspaceFailed",
@@ -31,40 +31,40 @@ text_enum! {
         PulumiVersionTooLow = "PulumiVersionTooLow",
         /// Stalled: the last Update failed too often.
         UpdateFailed = "UpdateFailed",
-        /// Stalled: another update holds the stack.
+        /// Stalled: another update has locked the stack.
         UpdateConflict = "UpdateConflict",
-        /// Stalled: a destroy is owed and the namespace takes no new objects.
+        /// Stalled: a destroy is required, but the terminating namespace accepts no new objects.
         NamespaceTerminating = "NamespaceTerminating",
     }
 }
 
 text_enum! {
-    /// Reasons in a Workspace's conditions. The name of a gRPC code (`Unauthenticated`, …) may stand in
-    /// their place when the agent answered with one.
+    /// Reasons in a Workspace's conditions. If the agent responds with a gRPC error, its code
+    /// (`Unauthenticated`, …) may be the reason.
     WorkspaceReason {
         /// The Workspace is being deleted.
         Deleting = "Deleting",
-        /// Its pod is being replaced.
+        /// The pod is being replaced.
         RollingUpdate = "RollingUpdate",
-        /// Its pod is not available.
+        /// The pod is not available.
         WaitingForReplicas = "WaitingForReplicas",
-        /// The agent does not answer.
+        /// The agent does not respond.
         ConnectionFailed = "ConnectionFailed",
         /// The config needs a newer Pulumi CLI.
         IncompatibleConfiguration = "IncompatibleConfiguration",
         /// Packages and plugins are being installed.
         Installing = "Installing",
-        /// They could not be installed.
+        /// Packages and plugins could not be installed.
         InstallationFailed = "InstallationFailed",
         /// The stacks are being selected and configured.
         Initializing = "Initializing",
-        /// They could not be.
+        /// The stacks could not be selected or configured.
         InitializationFailed = "InitializationFailed",
         /// Ready for Updates.
         Succeeded = "Succeeded",
-        /// Ready, in a pod of an operator of before; the next run gets a new one.
+        /// Ready, in a pod of another version of the operator; the next run gets a new pod.
         Outdated = "Outdated",
-        /// Ready, without a pod; the next run gets one.
+        /// Ready, scaled to zero until the next run.
         Idle = "Idle",
     }
 }
@@ -72,11 +72,11 @@ text_enum! {
 text_enum! {
     /// Reasons in an Update's conditions.
     UpdateReason {
-        /// The operation runs.
+        /// The operation is running.
         Progressing = "Progressing",
-        /// The operation has ended, in whatever way.
+        /// The operation has ended.
         Complete = "Complete",
-        /// The result is recorded.
+        /// The result is stored.
         Updated = "Updated",
         /// The operation succeeded.
         UpdateSucceeded = "UpdateSucceeded",
@@ -84,23 +84,23 @@ text_enum! {
         UpdateFailed = "UpdateFailed",
         /// The Update ended before its operation did.
         Failed = "Failed",
-        /// The operation was cut off.
+        /// The operation was interrupted, and its result is unknown.
         Aborted = "Aborted",
-        /// The Update was deleted or lost its owner before it began.
+        /// The Update was canceled, was deleted, or lost its owner.
         Canceled = "Canceled",
-        /// There is no such Workspace (yet).
+        /// The Workspace does not exist (yet).
         WorkspaceNotFound = "WorkspaceNotFound",
         /// The Workspace is not ready (yet).
         WorkspaceNotReady = "WorkspaceNotReady",
-        /// Other runs go first.
+        /// Other runs are ahead in the run queue.
         Queued = "Queued",
-        /// The agent does not answer; tried again.
+        /// The agent does not respond; retried.
         TransientFailure = "TransientFailure",
-        /// The operation failed in a way that has no name.
+        /// The operation failed for an unclassified reason.
         Unknown = "Unknown",
-        /// Another update holds the stack.
+        /// Another update has locked the stack.
         UpdateConflict = "UpdateConflict",
-        /// Pulumi Cloud refused the access token.
+        /// Pulumi Cloud rejected the access token.
         InvalidAccessToken = "InvalidAccessToken",
     }
 }
@@ -108,11 +108,11 @@ text_enum! {
 text_enum! {
     /// Reasons in a Program's conditions.
     ProgramReason {
-        /// Ready: its archive is served, and nothing in it is known to be wrong.
+        /// Ready: the archive is served, and the check found no problem.
         Published = "Published",
-        /// Stalled: Pulumi refuses the program. Its archive is served all the same.
+        /// Stalled: Pulumi rejects the program. Its archive is still served.
         ProgramInvalid = "ProgramInvalid",
-        /// Stalled: no archive could be made of it.
+        /// Stalled: the archive could not be built.
         ArchiveFailed = "ArchiveFailed",
     }
 }
@@ -121,7 +121,7 @@ text_enum! {
 mod tests {
     use super::*;
 
-    /// The API server's rule for a condition's reason.
+    /// A subset of the syntax that the API server requires.
     fn is_reason(text: &str) -> bool {
         text.starts_with(|first: char| first.is_ascii_alphabetic())
             && text

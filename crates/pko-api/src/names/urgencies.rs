@@ -1,17 +1,17 @@
-//! How urgent runs are.
+//! Urgencies of runs.
 
 use crate::text::text_enum;
 
 text_enum! {
-    /// How urgent a run is, in an Update's annotation; the later, the more so.
+    /// The urgency of a run, in an annotation of its Update, from the least to the most urgent.
     Urgency {
-        /// It is time again.
+        /// The resync period has passed.
         Resync = "resync",
-        /// Somebody asked for it.
+        /// The request annotation has changed.
         Request = "request",
-        /// Something has changed: the spec, or the commit.
+        /// The spec, the revision or a referenced object has changed.
         Change = "change",
-        /// Something is to be gone, and somebody waits for that.
+        /// The Stack is being deleted.
         Destroy = "destroy",
     }
 }

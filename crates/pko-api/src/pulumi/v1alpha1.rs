@@ -1,5 +1,5 @@
-//! `pulumi.com/v1alpha1`: the older spelling of a Stack. It is served and never stored; the operator
-//! itself reads and writes `v1` only.
+//! `pulumi.com/v1alpha1`: the older version of a Stack. The API server serves it and never stores
+//! it; the operator itself reads and writes only `v1`.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,30 @@ use crate::{object::kind, schema};
 /// A Stack in version `v1alpha1`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
-pub struct Stack {
+pub struct LegacyStack {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::metadata()"))]
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The spec is the same in `v1`.
     pub spec: StackSpec,
     /// The status has fewer fields than in `v1`.
-    pub status: Option<StackStatus>,
+    pub status: Option<LegacyStackStatus>,
 }
 
-kind!(Stack, "pulumi.com", "v1alpha1", "stacks", spec);
+kind!(
+    LegacyStack,
+    "Stack",
+    "pulumi.com",
+    "v1alpha1",
+    "stacks",
+    spec
+);
 
 /// The observed state of the Stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
-pub struct StackStatus {
+pub struct LegacyStackStatus {
     /// The stack's outputs; secret ones read `[secret]`.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_values()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
-//! Kubernetes' own types inside ours, from the API server's OpenAPI document: with the list types and
-//! map keys that server-side apply depends on, and without descriptions, so that a CRD fits into
-//! the annotation of a plain `kubectl apply`.
+//! Kubernetes' own types inside ours, from the API server's OpenAPI document. They keep the list
+//! types and map keys that server-side apply depends on. They have no descriptions, so that a CRD
+//! fits into the annotation of a plain `kubectl apply`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -16,10 +16,10 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 const REFERENCE_PREFIX: &str = "#/components/schemas/";
 
-/// What a quantity looks like; Kubernetes' OpenAPI only says "string or number".
+/// The syntax of a quantity; Kubernetes' OpenAPI document has only "string or number".
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// The types that our kinds embed; whatever these refer to comes with them.
+/// The types that our kinds embed. The types that these refer to are added.
 const ROOTS: [&str; 6] = [
     "Container",
     "EnvFromSource",
@@ -29,9 +29,9 @@ const ROOTS: [&str; 6] = [
     "SecretKeySelector",
 ];
 
-/// Keys of Kubernetes' OpenAPI that a CRD must not have, or that upstream's don't.
+/// Keys of Kubernetes' OpenAPI that a CRD must not have, or that upstream's CRDs lack.
 ///
-/// An enum would refuse what a newer API server accepts, and upstream's CRDs have none here.
+/// An enum would reject values that a newer API server accepts, and upstream's CRDs have none here.
 const DROPPED: [&str; 6] = [
     "description",
     "enum",
@@ -41,8 +41,8 @@ const DROPPED: [&str; 6] = [
     "x-kubernetes-group-version-kind",
 ];
 
-/// Types that contain a `LocalObjectReference` in Go and repeat its fields in OpenAPI. The reference is
-/// atomic, and so are these in upstream's CRDs, which are made from Go.
+/// Types that contain a `LocalObjectReference` in Go and repeat its fields in OpenAPI. The
+/// reference is atomic, and so are these types in upstream's CRDs, which are generated from Go.
 const ATOMIC_REFERENCES: [&str; 5] = [
     "ConfigMapEnvSource",
     "ConfigMapProjection",
@@ -51,12 +51,12 @@ const ATOMIC_REFERENCES: [&str; 5] = [
     "SecretProjection",
 ];
 
-/// The part of the API server's OpenAPI document that our CRDs are made from.
+/// The part of the API server's OpenAPI document from which our CRDs are built.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreTypes {
-    /// The version of Kubernetes that it is from.
+    /// The version of Kubernetes.
     pub version: String,
-    /// Schemas by name, as the API server has them, without descriptions.
+    /// The API server's schemas by name, without descriptions.
     pub schemas: BTreeMap<String, Value>,
 }
 
@@ -70,24 +70,25 @@ static COMMITTED: LazyLock<CoreTypes> = LazyLock::new(|| {
 });
 
 impl CoreTypes {
-    /// The committed document, from which the CRDs are made.
+    /// The committed document.
     #[must_use]
     pub fn committed() -> &'static Self {
         &COMMITTED
     }
 
-    /// Cuts a document of the API server (`/openapi/v3/api/v1`) down to what our kinds embed.
+    /// Reduces a document of the API server (`/openapi/v3/api/v1`) to the types that our kinds
+    /// embed.
     ///
     /// # Errors
-    /// The name of a type that the document refers to and does not have.
+    /// The name of a type that the document refers to and lacks.
     pub fn from_document(version: &str, document: &Value) -> Result<Self, String> {
         let mut schemas = BTreeMap::new();
-        let mut wanted: Vec<String> = ROOTS.iter().map(|name| format!("{CORE}{name}")).collect();
-        while let Some(name) = wanted.pop() {
+        let mut pending: Vec<String> = ROOTS.iter().map(|name| format!("{CORE}{name}")).collect();
+        while let Some(name) = pending.pop() {
             if schemas.contains_key(&name) {
                 continue;
             }
-            // Ours is shorter, see `object_meta`.
+            // `object_meta` replaces it.
             if name == OBJECT_META {
                 continue;
             }
@@ -96,7 +97,7 @@ impl CoreTypes {
                 .ok_or(&name)?
                 .clone();
             remove_descriptions(&mut schema);
-            collect_references(&schema, &mut wanted);
+            collect_references(&schema, &mut pending);
             schemas.insert(name, schema);
         }
         Ok(Self {
@@ -105,27 +106,26 @@ impl CoreTypes {
         })
     }
 
-    /// The structural schema of a core type, with everything that it refers to in place.
-    fn structural(&self, name: &str) -> Value {
+    /// The structural schema of a core type, with all references resolved.
+    fn schema_of(&self, name: &str) -> Value {
         match name {
             QUANTITY => int_or_string(Some(QUANTITY_PATTERN)),
             INT_OR_STRING => int_or_string(None),
             OBJECT_META => object_meta(),
             _ => {
-                let mut schema =
-                    self.resolved(&self.schemas.get(name).cloned().unwrap_or_default());
-                as_upstream(name.strip_prefix(CORE).unwrap_or(name), &mut schema);
+                let mut schema = self.resolve(&self.schemas.get(name).cloned().unwrap_or_default());
+                align_with_upstream(name.strip_prefix(CORE).unwrap_or(name), &mut schema);
                 schema
             }
         }
     }
 
-    fn resolved(&self, schema: &Value) -> Value {
+    fn resolve(&self, schema: &Value) -> Value {
         let Value::Object(object) = schema else {
             return schema.clone();
         };
-        if let Some(name) = referenced(object) {
-            return self.structural(name);
+        if let Some(name) = reference_name(object) {
+            return self.schema_of(name);
         }
         let mut resolved = Map::new();
         for (key, value) in object {
@@ -134,7 +134,7 @@ impl CoreTypes {
                     resolved.insert(key.clone(), self.properties(object, value));
                 }
                 "items" | "additionalProperties" => {
-                    resolved.insert(key.clone(), without_default(self.resolved(value)));
+                    resolved.insert(key.clone(), without_default(self.resolve(value)));
                 }
                 dropped if DROPPED.contains(&dropped) => {}
                 _ => {
@@ -157,7 +157,7 @@ impl CoreTypes {
             .into_iter()
             .flatten()
             .map(|(name, property)| {
-                let resolved = self.resolved(property);
+                let resolved = self.resolve(property);
                 // A default on a required field is Go's zero value, not a rule.
                 let resolved = if required(name) {
                     without_default(resolved)
@@ -170,16 +170,17 @@ impl CoreTypes {
     }
 }
 
-/// Where a schema made from Go, as upstream's, says something else than the API server's OpenAPI.
-fn as_upstream(name: &str, schema: &mut Value) {
+/// Applies the differences between upstream's schemas, generated from Go, and the API server's
+/// OpenAPI document.
+fn align_with_upstream(name: &str, schema: &mut Value) {
     let Value::Object(object) = schema else {
         return;
     };
     if ATOMIC_REFERENCES.contains(&name) {
         object.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
     }
-    // Its two defaults are names of Go constants: upstream's CRDs don't have them, and an object
-    // must be stored the same way by both.
+    // Its two defaults are names of Go constants. Upstream's CRDs lack them, and both operators
+    // must store an object the same way.
     if let ("AzureDiskVolumeSource", Some(Value::Object(properties))) =
         (name, object.get_mut("properties"))
     {
@@ -191,7 +192,7 @@ fn as_upstream(name: &str, schema: &mut Value) {
     }
 }
 
-/// Metadata inside a spec (of a volume claim's template): what a user may set there.
+/// The metadata that a user may set inside a spec (of a volume claim's template).
 fn object_meta() -> Value {
     let texts = json!({ "type": "object", "additionalProperties": { "type": "string" } });
     json!({
@@ -207,7 +208,7 @@ fn object_meta() -> Value {
 }
 
 /// The type that a schema refers to, directly or as the only part of an `allOf`.
-fn referenced(object: &Map<String, Value>) -> Option<&str> {
+fn reference_name(object: &Map<String, Value>) -> Option<&str> {
     let direct = object.get("$ref");
     let reference = direct.or_else(|| object.get("allOf")?.get(0)?.get("$ref"))?;
     reference.as_str()?.strip_prefix(REFERENCE_PREFIX)
@@ -216,7 +217,7 @@ fn referenced(object: &Map<String, Value>) -> Option<&str> {
 fn collect_references(schema: &Value, names: &mut Vec<String>) {
     match schema {
         Value::Object(object) => {
-            names.extend(referenced(object).map(str::to_owned));
+            names.extend(reference_name(object).map(str::to_owned));
             object
                 .values()
                 .for_each(|child| collect_references(child, names));
@@ -231,7 +232,7 @@ fn collect_references(schema: &Value, names: &mut Vec<String>) {
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // A property may itself be called `description`: that one is a schema, not a text.
+            // A property called `description` is a schema, not a string.
             if object.get("description").is_some_and(Value::is_string) {
                 object.remove("description");
             }
@@ -260,9 +261,9 @@ fn int_or_string(pattern: Option<&str>) -> Value {
     schema
 }
 
-/// A core type, marked as Kubernetes' own.
+/// A core type, with [`EMBEDDED`].
 fn core(name: &str) -> Value {
-    let mut schema = CoreTypes::committed().structural(&format!("{CORE}{name}"));
+    let mut schema = CoreTypes::committed().schema_of(&format!("{CORE}{name}"));
     if let Value::Object(object) = &mut schema {
         object.insert(EMBEDDED.to_owned(), true.into());
     }
@@ -285,12 +286,10 @@ fn by_name() -> Value {
     json!({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"] })
 }
 
-/// A list of environment variables.
 pub(crate) fn env(_: &mut SchemaGenerator) -> Schema {
     list_of("EnvVar", &by_name())
 }
 
-/// A list of Secrets and ConfigMaps whose keys are environment variables.
 pub(crate) fn env_from(_: &mut SchemaGenerator) -> Schema {
     list_of(
         "EnvFromSource",
@@ -298,17 +297,14 @@ pub(crate) fn env_from(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A list of containers.
 pub(crate) fn init_containers(_: &mut SchemaGenerator) -> Schema {
     list_of("Container", &by_name())
 }
 
-/// A container's requests and limits.
 pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
     to_schema(core("ResourceRequirements"))
 }
 
-/// A key of a Secret.
 pub(crate) fn secret_key(_: &mut SchemaGenerator) -> Schema {
     to_schema(core("SecretKeySelector"))
 }

@@ -1,4 +1,4 @@
-//! The pieces of the CRDs' schemas that don't follow from a Rust type: values of any form, Kubernetes'
+//! The parts of the CRDs' schemas that do not follow from a Rust type: untyped values, Kubernetes'
 //! own types, and partial objects. Pure.
 
 mod embedded;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 pub use embedded::CoreTypes;
 pub(crate) use embedded::{env, env_from, init_containers, pod_spec, resources, secret_key};
-pub use structural::structural;
-pub(crate) use structural::without_marks;
+pub use structural::make_structural;
+pub(crate) use structural::remove_marks;
 pub(crate) use template::{template_metadata, update_template_status, workspace_template};
 
-/// The schema of a type, as the API server wants it: nothing but one tree of plain properties.
+/// The structural schema of a type: one tree of properties without references.
 #[must_use]
 pub fn of<T: schemars::JsonSchema>() -> Value {
     let mut generator = SchemaSettings::openapi3()
@@ -25,16 +25,16 @@ pub fn of<T: schemars::JsonSchema>() -> Value {
         })
         .into_generator();
     let mut schema = T::json_schema(&mut generator).to_value();
-    structural(&mut schema);
+    make_structural(&mut schema);
     schema
 }
 
-/// A field without a form: the API server stores whatever is there, except `null`.
-pub(crate) fn formless(_: &mut SchemaGenerator) -> Schema {
+/// A field without a type: the API server stores any value except `null`.
+pub(crate) fn untyped(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Any JSON value, `null` included: without `nullable` the API server drops that in silence.
+/// Any JSON value, including `null`, which the API server silently drops without `nullable`.
 pub(crate) fn any(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true, "nullable": true })
 }
@@ -49,17 +49,16 @@ pub(crate) fn list_of_any(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": any(generator) })
 }
 
-/// An integer that upstream's schema calls `int32`, signed or not.
+/// An integer that upstream's schema calls `int32`, whether signed or not.
 pub(crate) fn int32(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32" })
 }
 
-/// A point in time.
 pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// Kubernetes' conditions, with the rules that its own Go type carries and its OpenAPI does not.
+/// Kubernetes' conditions, with the rules of its Go type, which its OpenAPI document lacks.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -89,7 +88,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The types of a config value in Pulumi YAML, which takes each in either case.
+/// The types of a config value in Pulumi YAML, which accepts upper and lower case.
 pub(crate) fn config_type(_: &mut SchemaGenerator) -> Schema {
     let names = [
         "String", "Number", "Integer", "Int", "Boolean", "Bool", "Object",
@@ -110,14 +109,14 @@ pub(crate) fn config_type(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": values })
 }
 
-/// Reads a value that is there, `null` included: only an absent one is nothing.
-pub(crate) fn present<'de, D: Deserializer<'de>>(
+/// Reads a present value, including `null`; only an absent one is `None`.
+pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Reads `null` as nothing, where the schema lets it be stored.
+/// Reads `null` as the default, where the schema allows `null`.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

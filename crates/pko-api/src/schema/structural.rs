@@ -1,25 +1,25 @@
-//! Turning what `schemars` derives into what the API server calls a structural schema.
+//! Turns the schemas that `schemars` derives into structural schemas for the API server.
 
 use serde_json::{Map, Value};
 
-/// Keys that say nothing to the API server or would make it stricter than upstream's schemas.
+/// Keys that the API server ignores, or that would be stricter than upstream's schemas.
 const DROPPED: [&str; 2] = ["$schema", "title"];
 
-/// Marks a schema that comes from Kubernetes itself, while the CRDs are put together.
+/// Marks a schema of Kubernetes itself while the CRDs are built.
 pub(super) const EMBEDDED: &str = "x-embedded";
 
 /// Makes a schema structural, in place.
 ///
-/// A Rust `Option` becomes an optional property, not a nullable one: upstream's schemas refuse `null`.
-/// Of our descriptions the first paragraph stays, on one line.
-pub fn structural(schema: &mut Value) {
+/// A Rust `Option` becomes an optional property, not a nullable one: upstream's schemas reject
+/// `null`. A description keeps its first paragraph, on one line.
+pub fn make_structural(schema: &mut Value) {
     let Value::Object(object) = schema else {
         return;
     };
     for key in DROPPED {
         object.remove(key);
     }
-    // The Rust widths that Kubernetes has no name for.
+    // Number formats of Rust that Kubernetes does not have.
     if object
         .get("format")
         .is_some_and(|format| format == "uint32" || format == "double")
@@ -29,10 +29,10 @@ pub fn structural(schema: &mut Value) {
     remove_null(object);
     shorten_description(object);
     name_enum_values(object);
-    for_each_child(object, structural);
+    for_each_child(object, make_structural);
 }
 
-/// Removes `null` from the types, the values and the alternatives of a schema.
+/// Removes `null` from the types, values and alternatives of a schema.
 fn remove_null(object: &mut Map<String, Value>) {
     for key in ["type", "enum"] {
         if let Some(Value::Array(values)) = object.get_mut(key) {
@@ -64,7 +64,7 @@ fn shorten_description(object: &mut Map<String, Value>) {
     }
 }
 
-/// An enum whose variants have comments is derived as `oneOf` constants: back to one list of values.
+/// `schemars` derives an enum with commented variants as `oneOf`; this restores the list of values.
 fn name_enum_values(object: &mut Map<String, Value>) {
     let Some(Value::Array(variants)) = object.get("oneOf") else {
         return;
@@ -97,13 +97,13 @@ pub(super) fn for_each_child(object: &mut Map<String, Value>, mut apply: impl Fn
     }
 }
 
-/// Removes the marks of embedded schemas.
-pub(crate) fn without_marks(schema: &mut Value) {
+/// Removes [`EMBEDDED`] from a schema and everything below it.
+pub(crate) fn remove_marks(schema: &mut Value) {
     let Value::Object(object) = schema else {
         return;
     };
     object.remove(EMBEDDED);
-    for_each_child(object, without_marks);
+    for_each_child(object, remove_marks);
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
     struct Sample {
         /// A name.
         ///
-        /// And much more about it.
+        /// A second paragraph.
         name: String,
         many_words: Option<i64>,
         choice: Option<Choice>,

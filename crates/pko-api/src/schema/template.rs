@@ -1,4 +1,4 @@
-//! The schemas of partial objects: those of the whole ones, with nothing required and nothing filled in.
+//! The schemas of partial objects: those of whole objects, without required fields and defaults.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::structural::{EMBEDDED, for_each_child};
 use crate::auto::v1alpha1::{UpdateStatus, WorkspaceSpec, WorkspaceStatus};
 
-/// What a whole object demands and a patch must not.
-const DEMANDS: [&str; 11] = [
+/// Keys that constrain a whole object and must not constrain a patch.
+const CONSTRAINTS: [&str; 11] = [
     "default",
     "enum",
     "maxLength",
@@ -21,7 +21,8 @@ const DEMANDS: [&str; 11] = [
     "x-kubernetes-validations",
 ];
 
-/// Removes demands and descriptions, but not those of Kubernetes' own types: upstream has them, too.
+/// Removes constraints and descriptions. Kubernetes' own types keep their constraints, as
+/// upstream's do.
 fn relax(schema: &mut Value) {
     let Value::Object(object) = schema else {
         return;
@@ -29,21 +30,20 @@ fn relax(schema: &mut Value) {
     if object.contains_key(EMBEDDED) {
         return;
     }
-    for key in DEMANDS {
+    for key in CONSTRAINTS {
         object.remove(key);
     }
-    // Said once, where the whole object is described: each CRD has this schema twice.
+    // Each CRD has this schema twice; the whole object's schema has the descriptions.
     object.remove("description");
     for_each_child(object, relax);
 }
 
-fn relaxed<T: JsonSchema>() -> Value {
+fn partial_schema<T: JsonSchema>() -> Value {
     let mut schema = super::of::<T>();
     relax(&mut schema);
     schema
 }
 
-/// A partial Workspace.
 pub(crate) fn workspace_template(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -51,20 +51,19 @@ pub(crate) fn workspace_template(_: &mut SchemaGenerator) -> Schema {
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
             "metadata": metadata(),
-            "spec": relaxed::<WorkspaceSpec>(),
-            "status": relaxed::<WorkspaceStatus>(),
+            "spec": partial_schema::<WorkspaceSpec>(),
+            "status": partial_schema::<WorkspaceStatus>(),
         },
     })
 }
 
-/// The metadata of a partial object.
 pub(crate) fn template_metadata(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(metadata()).unwrap_or_default()
 }
 
 /// The status of a partial Update, which has no effect.
 pub(crate) fn update_template_status(_: &mut SchemaGenerator) -> Schema {
-    Schema::try_from(relaxed::<UpdateStatus>()).unwrap_or_default()
+    Schema::try_from(partial_schema::<UpdateStatus>()).unwrap_or_default()
 }
 
 fn metadata() -> Value {

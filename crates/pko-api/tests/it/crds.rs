@@ -1,4 +1,4 @@
-//! The committed CRDs: established, applied by plain `kubectl`, and exchangeable with upstream's.
+//! The committed CRDs: `kubectl` applies them, and they are interchangeable with upstream's.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::plane::kubectl;
 
-/// `kubectl apply` keeps what it applied in an annotation, and annotations have this much room.
+/// `kubectl apply` stores the object in an annotation; this is the limit for all annotations.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 
 fn committed() -> PathBuf {
@@ -28,12 +28,12 @@ fn path(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn plain_kubectl_applies_each_of_them() {
+async fn crds_apply_with_plain_kubectl() {
     let plane = ControlPlane::builder().start().await.unwrap();
     for crd in std::fs::read_dir(committed()).unwrap() {
         let file = crd.unwrap().path();
-        let (applied, said) = kubectl(&plane, &["apply", "-f", path(&file)]);
-        assert!(applied, "{}: {said}", file.display());
+        let (applied, output) = kubectl(&plane, &["apply", "-f", path(&file)]);
+        assert!(applied, "{}: {output}", file.display());
         let established = eventually("the CRD to be established", async || {
             let is = [
                 "wait",
@@ -42,13 +42,13 @@ async fn plain_kubectl_applies_each_of_them() {
                 "-f",
                 path(&file),
             ];
-            let (established, said) = kubectl(&plane, &is);
-            if established { Ok(()) } else { Err(said) }
+            let (established, output) = kubectl(&plane, &is);
+            if established { Ok(()) } else { Err(output) }
         });
         established.await.unwrap();
-        // A second time nothing is left to do.
-        let (_, said) = kubectl(&plane, &["apply", "-f", path(&file)]);
-        assert!(said.trim_end().ends_with("unchanged"), "{said}");
+        // A second apply changes nothing.
+        let (_, output) = kubectl(&plane, &["apply", "-f", path(&file)]);
+        assert!(output.trim_end().ends_with("unchanged"), "{output}");
     }
 }
 
@@ -74,7 +74,7 @@ fn committed_crds_match_types() {
     assert!(committed == ours, "run `cargo xtask generate`");
 }
 
-/// Stands for `PyYAML` where the documents are JSON, which is YAML.
+/// Replaces `PyYAML`: the documents are JSON, which is YAML.
 const YAML_MODULE: &str = "\
 import json
 SafeLoader = None
@@ -82,7 +82,7 @@ def load_all(text, Loader):
     return [json.loads(text)]
 ";
 
-/// Writes each CRD into a file of its own, as JSON.
+/// Writes each CRD to its own file, as JSON.
 fn write_json(folder: &Path, crds: &[Value]) {
     std::fs::create_dir_all(folder).unwrap();
     for crd in crds {
@@ -136,7 +136,7 @@ fn api_of(client: &kube::Client, object: &Value) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
 }
 
-/// Decodes as the kind that the object says it is of.
+/// Decodes the object as its kind.
 fn decodes(object: Value) -> Result<(), String> {
     fn as_kind<K: StoredKind>(object: Value) -> Result<(), String> {
         let decoded = Decoded::<K>::from_value(object).map_err(|error| error.to_string())?;
@@ -154,8 +154,8 @@ fn decodes(object: Value) -> Result<(), String> {
     }
 }
 
-/// Everything that is readable now, by name, without what the API server counts up by itself.
-async fn readable(client: &kube::Client, objects: &[Value]) -> Vec<Value> {
+/// The objects as stored, by name, without fields that the API server increments.
+async fn read_objects(client: &kube::Client, objects: &[Value]) -> Vec<Value> {
     let mut found = Vec::new();
     for object in objects {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -172,7 +172,7 @@ async fn readable(client: &kube::Client, objects: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn ours_and_upstreams_can_take_turns() {
+async fn crds_are_interchangeable_with_upstream() {
     let Some(upstream) = shared_folder("upstream-crds") else {
         return;
     };
@@ -184,19 +184,19 @@ async fn ours_and_upstreams_can_take_turns() {
     let upstream = fixtures::load(&upstream).unwrap();
     let ours = pko_api::crd::all();
 
-    // What upstream's operator left behind, and what is made while our CRDs are in force.
+    // Objects that upstream's operator left behind, and objects created under our CRDs.
     let mut theirs = fixtures::load(&cluster).unwrap();
     theirs.retain(is_ours);
     let samples: Vec<Value> = samples().into_iter().map(in_default_namespace).collect();
 
     plane.install_crds(&upstream).await.unwrap();
     fixtures::restore(&plane, &theirs).await.unwrap();
-    let before = readable(&client, &theirs).await;
+    let before = read_objects(&client, &theirs).await;
     assert_eq!(before.len(), theirs.len());
 
     plane.install_crds(&ours).await.unwrap();
     assert_eq!(
-        readable(&client, &theirs).await,
+        read_objects(&client, &theirs).await,
         before,
         "ours over upstream's"
     );
@@ -209,9 +209,9 @@ async fn ours_and_upstreams_can_take_turns() {
     }
 
     plane.install_crds(&upstream).await.unwrap();
-    assert_eq!(readable(&client, &theirs).await, before, "and back");
-    // Fields that only we have are not shown now; the objects are.
-    assert_eq!(readable(&client, &samples).await.len(), samples.len());
+    assert_eq!(read_objects(&client, &theirs).await, before, "and back");
+    // Upstream's CRDs hide fields that only ours have, not the objects.
+    assert_eq!(read_objects(&client, &samples).await.len(), samples.len());
 }
 
 fn is_ours(object: &Value) -> bool {

@@ -1,4 +1,4 @@
-//! Manifests as users find them in the public documents.
+//! Manifests from the public documents.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use pko_testkit::{ControlPlane, eventually, fixtures};
 
 use crate::plane::{kubectl, with_our_crds};
 
-/// Our manifests of each shape that the public documents show.
+/// Our manifests, one for each form in the public documents.
 fn manifests(folder: &str) -> PathBuf {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/manifests");
     manifests.join(folder)
 }
 
-/// The API server makes the namespace `default` a moment after it is ready.
+/// The API server creates the namespace `default` only after it is ready.
 async fn default_namespace(plane: &ControlPlane) {
     let namespaces: Api<Namespace> = Api::all(plane.client().unwrap());
     let metadata = ObjectMeta {
@@ -68,10 +68,10 @@ async fn documented_python_form_is_rejected_with_right_names() {
     default_namespace(&plane).await;
     let file = manifests("refused/v1alpha1-snake-case.yaml");
     let file = file.to_str().unwrap();
-    // Also by a client that does not ask for strict validation, and would lose the fields unawares.
+    // Also for a client without strict validation, which would silently lose the fields.
     for validation in ["--validate=strict", "--validate=ignore"] {
-        let (accepted, said) = kubectl(&plane, &["apply", validation, "-f", file]);
-        assert!(!accepted, "{said}");
+        let (accepted, output) = kubectl(&plane, &["apply", validation, "-f", file]);
+        assert!(!accepted, "{output}");
         for (wrong, right) in [
             ("access_token_secret", "accessTokenSecret"),
             ("init_on_create", "initOnCreate"),
@@ -79,8 +79,8 @@ async fn documented_python_form_is_rejected_with_right_names() {
             ("destroy_on_finalize", "destroyOnFinalize"),
         ] {
             assert!(
-                said.contains(&format!("{wrong} is spelled {right}")),
-                "{said}"
+                output.contains(&format!("{wrong} is spelled {right}")),
+                "{output}"
             );
         }
     }
@@ -89,10 +89,10 @@ async fn documented_python_form_is_rejected_with_right_names() {
 #[tokio::test]
 async fn kubectl_explain_names_the_right_spelling() {
     let plane = with_our_crds().await;
-    // The API server publishes a schema a moment after the kind is served.
+    // The API server publishes a schema shortly after it serves the kind.
     let explained = eventually("kubectl explain", async || {
-        let (explained, said) = kubectl(&plane, &["explain", "stacks.spec"]);
-        if explained { Ok(said) } else { Err(said) }
+        let (explained, output) = kubectl(&plane, &["explain", "stacks.spec"]);
+        if explained { Ok(output) } else { Err(output) }
     });
     let explained = explained.await.unwrap();
     let lines: Vec<&str> = explained.lines().map(str::trim).collect();
@@ -113,7 +113,7 @@ async fn kubectl_explain_names_the_right_spelling() {
 }
 
 #[tokio::test]
-async fn fields_that_only_documents_know_are_kept_and_understood() {
+async fn fields_from_documents_only_are_stored_and_decoded() {
     let plane = with_our_crds().await;
     pko_testkit::with_namespace(&plane, async |namespace| {
         let stack = serde_json::json!({
@@ -132,7 +132,7 @@ async fn fields_that_only_documents_know_are_kept_and_understood() {
             },
         });
         namespace.create_object(stack).await.unwrap();
-        // Written by one version, read by the other.
+        // Written in one version, read in the other.
         let stack = namespace.api::<Stack>().get("documented").await.unwrap();
         assert!(!stack.spec.may_create_stack());
         assert_eq!(stack.spec.config_map_refs()["database"].key, "database.json");
@@ -144,7 +144,6 @@ async fn fields_that_only_documents_know_are_kept_and_understood() {
     .await;
 }
 
-/// Our own document.
 const STACK_FIELDS: &str = include_str!("../../../../docs/stack-fields.md");
 
 #[test]
@@ -152,7 +151,7 @@ fn stack_fields_are_documented() {
     let stack = serde_json::json!(pko_api::crd::all()[0]);
     let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     let fields = stack.pointer(fields).unwrap().as_object().unwrap();
-    // Those with an underscore are there to be refused.
+    // Fields with an underscore exist only to be rejected.
     for field in fields.keys().filter(|field| !field.contains('_')) {
         let row = format!("\n| `{field}` | ");
         assert_eq!(STACK_FIELDS.matches(&row).count(), 1, "{field}");

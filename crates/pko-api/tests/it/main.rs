@@ -10,7 +10,7 @@ mod crds;
 mod documented;
 mod manager_policy;
 mod plane;
-mod refusals;
+mod rejections;
 mod requesters;
 mod round_trip;
 mod upstream_cluster;

@@ -1,4 +1,4 @@
-//! A sample of each kind that uses every field goes through the API server and our types unchanged.
+//! A sample of each kind with every field survives the API server and our types unchanged.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::plane::with_our_crds;
 
-/// Schemas below these are Kubernetes' own or those of partial objects: the samples show that they
-/// are there, not each of their fields.
+/// Schemas below these are Kubernetes' own or those of partial objects. The samples show that they
+/// exist, not each of their fields.
 const BEYOND_OUR_TYPES: [&str; 9] = [
     "spec.env",
     "spec.envFrom",
@@ -32,7 +32,7 @@ fn sample(text: &str) -> Value {
 }
 
 /// Creates the sample with its status, reads it, and compares.
-async fn goes_through<K>(namespace: &TestNamespace, text: &str)
+async fn check_round_trip<K>(namespace: &TestNamespace, text: &str)
 where
     K: Serialize + DeserializeOwned,
 {
@@ -67,13 +67,17 @@ where
 async fn fields_survive_round_trip() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
-        // The samples have every field, whether or not they go together
+        // The samples have every field, even fields that exclude each other
         namespace.skip_status_check();
-        goes_through::<Stack>(namespace, include_str!("samples/stack.yaml")).await;
-        goes_through::<v1alpha1::Stack>(namespace, include_str!("samples/legacy_stack.yaml")).await;
-        goes_through::<Program>(namespace, include_str!("samples/program.yaml")).await;
-        goes_through::<Workspace>(namespace, include_str!("samples/workspace.yaml")).await;
-        goes_through::<Update>(namespace, include_str!("samples/update.yaml")).await;
+        check_round_trip::<Stack>(namespace, include_str!("samples/stack.yaml")).await;
+        check_round_trip::<v1alpha1::LegacyStack>(
+            namespace,
+            include_str!("samples/legacy_stack.yaml"),
+        )
+        .await;
+        check_round_trip::<Program>(namespace, include_str!("samples/program.yaml")).await;
+        check_round_trip::<Workspace>(namespace, include_str!("samples/workspace.yaml")).await;
+        check_round_trip::<Update>(namespace, include_str!("samples/update.yaml")).await;
     })
     .await;
 }
@@ -86,7 +90,7 @@ fn fields_of_schema(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
         } else {
             format!("{path}.{name}")
         };
-        // The wrong spellings that are there to be refused.
+        // Misspelled fields exist only to be rejected.
         if name.contains('_') {
             continue;
         }
@@ -154,7 +158,7 @@ fn samples_use_all_fields() {
             fields_of_object(sample, "", &mut used);
             let missing: Vec<_> = expected
                 .difference(&used)
-                .filter(|field| !is_of_another_selector(field))
+                .filter(|field| !is_other_selector(field))
                 .collect();
             assert!(
                 missing.is_empty(),
@@ -167,8 +171,8 @@ fn samples_use_all_fields() {
     assert_eq!(versions, samples.len());
 }
 
-/// A credential is always in a Secret, and `envRefs` in the sample shows every selector once.
-fn is_of_another_selector(field: &str) -> bool {
+/// A credential is always in a Secret, and `envRefs` in the sample has every selector once.
+fn is_other_selector(field: &str) -> bool {
     let credentials = field.starts_with("spec.gitAuth.") || field.starts_with("spec.secretsRef.");
     credentials
         && ["configMap", "env", "filesystem", "literal", "namespace"]

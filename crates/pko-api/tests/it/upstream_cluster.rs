@@ -1,4 +1,4 @@
-//! Every object that upstream leaves in a cluster decodes, and is written back as it was.
+//! Every object that upstream leaves in a cluster decodes and is written back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,25 @@ use pko_testkit::{fixtures, shared_folder};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// What a kind's type makes of an object.
-fn read_and_written<K: DeserializeOwned + Serialize>(
-    object: &Value,
-) -> Result<Value, serde_json::Error> {
+/// Decodes and serializes the object as its kind.
+fn round_trip<K: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
     serde_json::from_value::<K>(object.clone()).and_then(serde_json::to_value)
 }
 
-fn through_its_type(object: &Value) -> Result<Value, serde_json::Error> {
+fn round_trip_by_kind(object: &Value) -> Result<Value, serde_json::Error> {
     match object["kind"].as_str().unwrap() {
-        "Stack" => read_and_written::<Stack>(object),
-        "Program" => read_and_written::<Program>(object),
-        "Workspace" => read_and_written::<Workspace>(object),
-        "Update" => read_and_written::<Update>(object),
-        "ConfigMap" => read_and_written::<ConfigMap>(object),
-        "ControllerRevision" => read_and_written::<ControllerRevision>(object),
-        "Event" => read_and_written::<Event>(object),
-        "Pod" => read_and_written::<Pod>(object),
-        "Secret" => read_and_written::<Secret>(object),
-        "Service" => read_and_written::<Service>(object),
-        "ServiceAccount" => read_and_written::<ServiceAccount>(object),
-        "StatefulSet" => read_and_written::<StatefulSet>(object),
+        "Stack" => round_trip::<Stack>(object),
+        "Program" => round_trip::<Program>(object),
+        "Workspace" => round_trip::<Workspace>(object),
+        "Update" => round_trip::<Update>(object),
+        "ConfigMap" => round_trip::<ConfigMap>(object),
+        "ControllerRevision" => round_trip::<ControllerRevision>(object),
+        "Event" => round_trip::<Event>(object),
+        "Pod" => round_trip::<Pod>(object),
+        "Secret" => round_trip::<Secret>(object),
+        "Service" => round_trip::<Service>(object),
+        "ServiceAccount" => round_trip::<ServiceAccount>(object),
+        "StatefulSet" => round_trip::<StatefulSet>(object),
         other => panic!("no type for {other}"),
     }
 }
@@ -45,7 +43,7 @@ fn upstream_cluster_objects_decode() {
     for object in fixtures::load(&folder).unwrap() {
         let kind = object["kind"].as_str().unwrap().to_owned();
         let name = format!("{kind} {}", object["metadata"]["name"]);
-        let written = through_its_type(&object).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let written = round_trip_by_kind(&object).unwrap_or_else(|error| panic!("{name}: {error}"));
         if ["Stack", "Program", "Workspace", "Update"].contains(&kind.as_str()) {
             assert_eq!(written, object, "{name}");
         }

@@ -1,4 +1,4 @@
-//! The policy that warns: what the API server says of a Stack that it takes.
+//! The admission policy on a real API server: its warnings about Stacks that are accepted.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::plane::kubectl;
 
-/// The warnings about a Stack, which is taken.
+/// Creates a Stack and returns the API server's warnings.
 async fn warnings(client: &Client, namespace: &TestNamespace, stack: &Value) -> Vec<String> {
     let version = stack["apiVersion"].as_str().unwrap();
     let namespace = namespace.name();
@@ -45,7 +45,7 @@ fn committed() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/policies/stacks.yaml")
 }
 
-/// A control plane on which the policy is at work.
+/// A control plane with the policy.
 async fn warning_plane() -> ControlPlane {
     let plane = ControlPlane::builder()
         .controller_manager(true)
@@ -54,12 +54,12 @@ async fn warning_plane() -> ControlPlane {
         .unwrap();
     plane.install_crds(&pko_api::crd::all()).await.unwrap();
     let file = committed();
-    let (applied, said) = kubectl(&plane, &["apply", "-f", file.to_str().unwrap()]);
-    assert!(applied, "{said}");
+    let (applied, output) = kubectl(&plane, &["apply", "-f", file.to_str().unwrap()]);
+    assert!(applied, "{output}");
     plane
 }
 
-/// Every Stack that is warned of here has exactly this warning.
+/// Fields of a Stack, and the only warning that they cause.
 fn cases() -> Vec<(Value, &'static str)> {
     let secret = |namespace: &str| json!({ "type": "Secret", "secret": { "namespace": namespace, "name": "s", "key": "k" } });
     let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
@@ -128,7 +128,7 @@ fn cases() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Stacks of which nothing is to be said.
+/// Fields of Stacks that cause no warning.
 fn good() -> Vec<Value> {
     let within = |duration: &str| json!([{ "name": "b", "requirement": { "succeededWithinDuration": duration } }]);
     let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
@@ -152,13 +152,13 @@ async fn policy_warning_names_field_and_fix() {
     let client = plane.client().unwrap();
     with_namespace(&plane, async |namespace| {
         let (first, warning) = cases().remove(0);
-        // A policy is at work a moment after it was made.
+        // A policy takes effect shortly after its creation.
         eventually("the policy to be at work", async || {
-            let said = warnings(&client, namespace, &stack(&first)).await;
-            if said == [warning] {
+            let reported = warnings(&client, namespace, &stack(&first)).await;
+            if reported == [warning] {
                 Ok(())
             } else {
-                Err(format!("{said:?}"))
+                Err(format!("{reported:?}"))
             }
         })
         .await
@@ -167,24 +167,24 @@ async fn policy_warning_names_field_and_fix() {
             for version in ["v1", "v1alpha1"] {
                 let mut stack = stack(&fields);
                 stack["apiVersion"] = json!(format!("pulumi.com/{version}"));
-                let said = warnings(&client, namespace, &stack).await;
-                assert_eq!(said, [warning], "{version}: {fields}");
+                let reported = warnings(&client, namespace, &stack).await;
+                assert_eq!(reported, [warning], "{version}: {fields}");
             }
         }
         for fields in good() {
-            let said = warnings(&client, namespace, &stack(&fields)).await;
-            assert_eq!(said, [""; 0], "{fields}");
+            let reported = warnings(&client, namespace, &stack(&fields)).await;
+            assert_eq!(reported, [""; 0], "{fields}");
         }
         let without_spec = json!({
             "apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": { "name": "demo" },
         });
-        let said = warnings(&client, namespace, &without_spec).await;
-        assert_eq!(said, [""; 0], "a Stack without a spec");
+        let reported = warnings(&client, namespace, &without_spec).await;
+        assert_eq!(reported, [""; 0], "a Stack without a spec");
     })
     .await;
 }
 
-/// The API server checks expressions against the schema, and says in the policy's status what it does not understand.
+/// The API server type-checks the expressions and reports problems in the policy's status.
 #[tokio::test]
 async fn policy_expressions_fit_schema() {
     let plane = warning_plane().await;

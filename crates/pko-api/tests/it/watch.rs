@@ -1,4 +1,4 @@
-//! One object that does not decode is one bad object: the watch goes on for all others.
+//! An object that does not decode affects only itself: the watch continues for all others.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::{
@@ -31,7 +31,7 @@ async fn undecodable_stack_does_not_stop_watch() {
             .await
             .unwrap();
 
-        // The plain type fails on the whole list: that is the dead watch.
+        // The plain type fails on the whole list, which ends a watch.
         let typed: Api<Stack> = namespace.api();
         assert!(typed.list(&ListParams::default()).await.is_err());
 

@@ -5,7 +5,7 @@ mod workspace;
 
 pub use update::{OperationType, Update, UpdateSpec, UpdateStatus};
 pub use workspace::{
-    ConfigItem, ConfigValueFrom, FluxArtifact, GitAuth, GitHubAppAuth, GitSource, LocalSource,
-    PodTemplate, ProjectInfo, SecurityProfile, ServiceTemplate, TemplateMetadata, Workspace,
-    WorkspaceSpec, WorkspaceStack, WorkspaceStatus,
+    ConfigItem, ConfigValueFrom, FluxArtifact, GitSource, LocalSource, PodTemplate, ProjectInfo,
+    SecurityProfile, ServiceTemplate, TemplateMetadata, Workspace, WorkspaceGitAuth,
+    WorkspaceGitHubAppAuth, WorkspaceSpec, WorkspaceStack, WorkspaceStatus,
 };

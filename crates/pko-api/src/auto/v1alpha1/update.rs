@@ -23,7 +23,14 @@ pub struct Update {
     pub status: Option<UpdateStatus>,
 }
 
-kind!(Update, "auto.pulumi.com", "v1alpha1", "updates", spec);
+kind!(
+    Update,
+    "Update",
+    "auto.pulumi.com",
+    "v1alpha1",
+    "updates",
+    spec
+);
 
 open_text_enum! {
     /// The operation of an Update.

@@ -25,7 +25,14 @@ pub struct Workspace {
     pub status: Option<WorkspaceStatus>,
 }
 
-kind!(Workspace, "auto.pulumi.com", "v1alpha1", "workspaces", spec);
+kind!(
+    Workspace,
+    "Workspace",
+    "auto.pulumi.com",
+    "v1alpha1",
+    "workspaces",
+    spec
+);
 
 open_text_enum! {
     /// The Pod Security Standard of a workspace's pod.
@@ -127,14 +134,14 @@ pub struct GitSource {
     pub shallow: Option<bool>,
     /// Credentials for the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth: Option<GitAuth>,
+    pub auth: Option<WorkspaceGitAuth>,
 }
 
 /// Credentials for a git repository, of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(rename_all = "camelCase")]
-pub struct GitAuth {
+pub struct WorkspaceGitAuth {
     /// A private key for SSH.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_secret_key()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +164,7 @@ pub struct GitAuth {
     pub token: Option<SecretKeySelector>,
     /// A GitHub App.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub github_app: Option<GitHubAppAuth>,
+    pub github_app: Option<WorkspaceGitHubAppAuth>,
     /// The trusted keys of SSH servers, in the format of OpenSSH's `known_hosts`.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_secret_key()"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +175,7 @@ pub struct GitAuth {
 /// A GitHub App with access to the repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
-pub struct GitHubAppAuth {
+pub struct WorkspaceGitHubAppAuth {
     /// The id of the App.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::secret_key()"))]
     #[serde(rename = "appID")]
@@ -295,7 +302,7 @@ pub struct ConfigItem {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]

@@ -22,7 +22,7 @@ pub struct Program {
     pub status: Option<ProgramStatus>,
 }
 
-kind!(Program, "pulumi.com", "v1", "programs", program);
+kind!(Program, "Program", "pulumi.com", "v1", "programs", program);
 
 /// A program in Pulumi YAML, without its name and runtime. Fields that this version does not define
 /// are kept and passed to Pulumi.
@@ -83,7 +83,7 @@ pub struct PulumiRequirement {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -108,7 +108,7 @@ pub struct ConfigParameter {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -117,7 +117,7 @@ pub struct ConfigParameter {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -126,7 +126,7 @@ pub struct ConfigParameter {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -208,7 +208,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -222,7 +222,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -242,7 +242,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -257,7 +257,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -275,7 +275,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]
@@ -284,7 +284,7 @@ pub struct ResourceOptions {
     #[cfg_attr(test, proptest(strategy = "crate::strategies::optional_value()"))]
     #[serde(
         default,
-        deserialize_with = "schema::present",
+        deserialize_with = "schema::deserialize_present",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(schema_with = "schema::any")]

@@ -25,7 +25,7 @@ pub struct Stack {
     pub status: Option<StackStatus>,
 }
 
-kind!(Stack, "pulumi.com", "v1", "stacks", spec);
+kind!(Stack, "Stack", "pulumi.com", "v1", "stacks", spec);
 
 /// The desired state of the Stack: its program, config and backend, and when it is updated.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +78,7 @@ pub struct StackSpec {
         deserialize_with = "schema::null_is_default",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    #[schemars(schema_with = "schema::formless")]
+    #[schemars(schema_with = "schema::untyped")]
     pub config: BTreeMap<String, Value>,
     /// Config values from ConfigMaps, by key.
     #[cfg_attr(test, proptest(strategy = "crate::strategies::small_map()"))]
@@ -172,7 +172,8 @@ pub struct StackSpec {
     /// deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_stack_on_destroy: Option<bool>,
-    /// Previews instead of updating. A deletion destroys only if an earlier update created resources.
+    /// Previews instead of updating. A deletion destroys only if an earlier update created
+    /// resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<bool>,
     /// Stacks that must have succeeded before this one runs.

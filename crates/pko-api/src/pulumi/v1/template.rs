@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JsonObject, auto::v1alpha1::UpdateSpec, schema};
 
-/// A partial Workspace. It is a patch, so it is stored as written: the object below it may complete a
-/// list item without its key, or half a `projectInfo`.
+/// A partial Workspace. It is a patch, so it is stored as written: the object below it may complete
+/// a list item without its key, or half a `projectInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(proptest_derive::Arbitrary))]
 #[serde(transparent)]

@@ -163,7 +163,7 @@ fn secret_key(reference: &ResourceRef, namespace: &str) -> Result<SecretKey, Str
 pub(super) fn selectors(
     spec: &StackSpec,
     known_hosts: Option<&SecretKey>,
-) -> Option<auto::GitAuth> {
+) -> Option<auto::WorkspaceGitAuth> {
     let mut auth = present(spec.git_auth_secret.as_ref())
         .map(|name| of_secret(name))
         .unwrap_or_default();
@@ -171,21 +171,21 @@ pub(super) fn selectors(
         lay_over(&mut auth, object);
     }
     auth.known_hosts = known_hosts.map(|key| optional(&key.name, &key.key));
-    (auth != auto::GitAuth::default()).then_some(auth)
+    (auth != auto::WorkspaceGitAuth::default()).then_some(auth)
 }
 
-fn of_secret(name: &str) -> auto::GitAuth {
+fn of_secret(name: &str) -> auto::WorkspaceGitAuth {
     let key = |key| Some(optional(name, key));
-    auto::GitAuth {
+    auto::WorkspaceGitAuth {
         ssh_private_key: key(keys::SSH_PRIVATE_KEY),
         password: key(keys::PASSWORD),
         username: key(keys::USERNAME),
         token: key(keys::ACCESS_TOKEN),
-        ..auto::GitAuth::default()
+        ..auto::WorkspaceGitAuth::default()
     }
 }
 
-fn lay_over(auth: &mut auto::GitAuth, object: &GitAuth) {
+fn lay_over(auth: &mut auto::WorkspaceGitAuth, object: &GitAuth) {
     if let Some(ssh) = &object.ssh_auth {
         auth.ssh_private_key = required(&ssh.ssh_private_key);
         if let Some(password) = &ssh.password {
@@ -206,7 +206,7 @@ fn lay_over(auth: &mut auto::GitAuth, object: &GitAuth) {
             required(&app.private_key),
         );
         if let (Some(app_id), Some(installation_id), Some(private_key)) = keys {
-            auth.github_app = Some(auto::GitHubAppAuth {
+            auth.github_app = Some(auto::WorkspaceGitHubAppAuth {
                 app_id,
                 installation_id,
                 private_key,

@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, SecretKeySelector};
 use pko_api::{
     Workspace,
-    auto::v1alpha1::{FluxArtifact, GitAuth, GitSource, LocalSource, ProjectInfo, WorkspaceSpec},
+    auto::v1alpha1::{
+        FluxArtifact, GitSource, LocalSource, ProjectInfo, WorkspaceGitAuth, WorkspaceSpec,
+    },
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -144,8 +146,9 @@ pub fn git_credentials(git: &GitSource) -> Vec<EnvVar> {
     });
     let auth = git.auth.as_ref();
     let app = auth.and_then(|auth| auth.github_app.as_ref());
-    let of =
-        |key: fn(&GitAuth) -> &Option<SecretKeySelector>| auth.and_then(|auth| key(auth).as_ref());
+    let of = |key: fn(&WorkspaceGitAuth) -> &Option<SecretKeySelector>| {
+        auth.and_then(|auth| key(auth).as_ref())
+    };
     let secrets = [
         ("GIT_SSH_PRIVATE_KEY", of(|auth| &auth.ssh_private_key)),
         ("GIT_USERNAME", of(|auth| &auth.username)),

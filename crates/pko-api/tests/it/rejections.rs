@@ -1,4 +1,4 @@
-//! Bad input gets the API server's own clear refusal.
+//! The API server rejects invalid objects with a clear error.
 
 use kube::api::{Patch, PatchParams};
 use pko_api::Stack;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::plane::with_our_crds;
 
-/// Tries to create an object and gives the API server's answer.
-async fn refusal(namespace: &TestNamespace, object: Value) -> String {
+/// Tries to create an object, and returns the API server's error.
+async fn rejection(namespace: &TestNamespace, object: Value) -> String {
     let shown = object.to_string();
     match namespace.create_object(object).await {
         Ok(_) => panic!("accepted: {shown}"),
@@ -16,7 +16,7 @@ async fn refusal(namespace: &TestNamespace, object: Value) -> String {
     }
 }
 
-/// An error with all that caused it.
+/// An error with its causes.
 fn full_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -39,10 +39,10 @@ async fn long_stack_name_is_rejected_in_both_versions() {
                     .set("/apiVersion", format!("pulumi.com/{version}"))
                     .build()
             };
-            let refused = refusal(namespace, stack(43)).await;
+            let error = rejection(namespace, stack(43)).await;
             assert!(
-                refused.contains("Stack name must be no more than 42 characters in length."),
-                "{refused}"
+                error.contains("Stack name must be no more than 42 characters in length."),
+                "{error}"
             );
             namespace.create_object(stack(42)).await.unwrap();
         }
@@ -88,9 +88,9 @@ async fn rejection_names_field_and_fix() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
         for (object, expected) in cases {
-            let refused = refusal(namespace, object).await;
+            let error = rejection(namespace, object).await;
             for text in expected {
-                assert!(refused.contains(text), "{text} is not in: {refused}");
+                assert!(error.contains(text), "{text} is not in: {error}");
             }
         }
     })
@@ -104,8 +104,8 @@ fn stack(fields: &Value) -> Value {
     stack
 }
 
-/// What upstream's operator takes, and then stalls on in every case.
-fn never_work() -> [(Value, &'static str); 5] {
+/// Specs that upstream's operator accepts and then always stalls on.
+fn impossible_specs() -> [(Value, &'static str); 5] {
     let old = |kind: &str| json!({ "a": { "type": kind } });
     let deprecated =
         "ref types \"Env\" and \"FS\" are deprecated: use Secret, ConfigMap or Literal";
@@ -126,19 +126,19 @@ fn never_work() -> [(Value, &'static str); 5] {
 async fn impossible_spec_is_rejected_in_both_versions() {
     let plane = with_our_crds().await;
     with_namespace(&plane, async |namespace| {
-        for (fields, message) in never_work() {
+        for (fields, message) in impossible_specs() {
             for version in ["v1", "v1alpha1"] {
                 let mut stack = stack(&fields);
                 stack["apiVersion"] = json!(format!("pulumi.com/{version}"));
-                let refused = refusal(namespace, stack).await;
-                assert!(refused.contains(message), "{refused}");
+                let error = rejection(namespace, stack).await;
+                assert!(error.contains(message), "{error}");
             }
         }
         let literal = json!({ "type": "Literal", "literal": { "value": "x" } });
         for (name, fields) in [
             ("branch", json!({ "branch": "main", "commit": "" })),
             ("commit", json!({ "branch": "", "commit": "abc" })),
-            // It is the type that counts: upstream never looked at the rest.
+            // Only the type matters: upstream ignored the rest.
             ("rest", json!({ "envRefs": { "A": { "type": "Literal", "literal": { "value": "x" }, "env": { "name": "B" } } } })),
             ("literal", json!({ "envRefs": { "A": literal }, "secretsRef": { "a": literal } })),
         ] {
@@ -150,7 +150,7 @@ async fn impossible_spec_is_rejected_in_both_versions() {
     .await;
 }
 
-/// A Stack that upstream's CRD has let in must not become one that nobody can delete.
+/// A Stack that upstream's CRD accepted must remain deletable.
 #[tokio::test]
 async fn stack_older_than_a_rule_can_be_updated_and_deleted() {
     let plane = ControlPlane::builder().start().await.unwrap();
@@ -159,20 +159,20 @@ async fn stack_older_than_a_rule_can_be_updated_and_deleted() {
     let without_rules: Vec<Value> = serde_json::from_value(without_rules).unwrap();
     plane.install_crds(&without_rules).await.unwrap();
     with_namespace(&plane, async |namespace| {
-        for (index, (fields, _)) in never_work().into_iter().enumerate() {
+        for (index, (fields, _)) in impossible_specs().into_iter().enumerate() {
             let mut bad = stack(&fields);
             bad["metadata"]["name"] = json!(format!("bad-{index}"));
             namespace.create_object(bad).await.unwrap();
         }
         plane.install_crds(&pko_api::crd::all()).await.unwrap();
         eventually("the rules to be at work", async || {
-            let refused = namespace.create_object(stack(&never_work()[0].0)).await;
-            refused.err().map(drop).ok_or("taken")
+            let error = namespace.create_object(stack(&impossible_specs()[0].0)).await;
+            error.err().map(drop).ok_or("taken")
         })
         .await
         .unwrap();
         let stacks = namespace.api::<Stack>();
-        for index in 0..never_work().len() {
+        for index in 0..impossible_specs().len() {
             let name = format!("bad-{index}");
             for patch in [
                 json!({ "metadata": { "finalizers": ["finalizer.stack.pulumi.com"] } }),
@@ -219,8 +219,8 @@ async fn added_fields_accept_supported_values() {
             (json!({ "outputsTo": [target("Secret", "a"), target("Secret", "a")] }), "spec.outputsTo[1]"),
             (json!({ "outputsTo": [{ "kind": "Secret", "name": "a", "keys": { "b": 1 } }] }), "spec.outputsTo[0].keys.b"),
         ] {
-            let refused = refusal(namespace, stack(&fields)).await;
-            assert!(refused.contains(field), "{fields}: {refused}");
+            let error = rejection(namespace, stack(&fields)).await;
+            assert!(error.contains(field), "{fields}: {error}");
         }
         let all = json!({
             "suspend": true, "retryLimit": -1, "timeoutSeconds": 1, "successfulUpdatesHistoryLimit": 0,
