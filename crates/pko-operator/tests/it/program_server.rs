@@ -336,7 +336,7 @@ async fn program_invalid_is_reported_and_served() {
         assert_eq!(ready.observed_generation, Some(1));
         for text in [
             "program.resources.bucket.properties.input: \"${\" has no closing brace",
-            "program.resources.other.options.dependsOn[0]: \"bukcet\" is a text, and a resource is needed: write \"${bucket}\"",
+            "program.resources.other.options.dependsOn[0]: \"bukcet\" is a string, not a resource; write \"${bucket}\"",
         ] {
             assert!(ready.message.contains(text), "{}", ready.message);
         }

@@ -1,13 +1,13 @@
-//! Resources and variables that need each other, so that none of them can come first.
+//! Finds reference cycles between resources and variables.
 
 use std::collections::BTreeMap;
 
 use super::{finding::beginning, path::Path, recorder::FindingRecorder};
 
-/// How many names of a circle are written out from its beginning and from its end.
+/// The number of names that a message shows from each end of a cycle.
 const WRITTEN_NAMES: usize = 4;
 
-/// Who refers to whom, by name.
+/// The references between declarations, by name.
 #[derive(Default)]
 pub(super) struct Graph<'value> {
     nodes: BTreeMap<&'value str, Node<'value>>,
@@ -18,22 +18,22 @@ struct Node<'value> {
     section: &'static str,
     references: Vec<&'value str>,
     visit: Visit,
-    /// Whether it is part of a circle that was reported.
+    /// Whether it is part of a reported cycle.
     is_reported: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
     Not,
-    UnderWay,
+    InProgress,
     Done,
 }
 
-/// A node on the way, and which of its references comes next.
+/// A node on the current path, and the index of its next reference.
 type Stop<'value> = (&'value str, usize);
 
 impl<'value> Graph<'value> {
-    /// Adds a resource or variable with what it refers to.
+    /// Adds a resource or variable with its references.
     pub(super) fn add(
         &mut self,
         section: &'static str,
@@ -49,7 +49,7 @@ impl<'value> Graph<'value> {
         self.nodes.insert(name, node);
     }
 
-    /// Reports circles, each at the place where one gets into it; one whose every part is known from others is left out.
+    /// Reports each cycle at its entry, except cycles whose nodes are all in reported ones.
     pub(super) fn find_cycles(mut self, recorder: &mut FindingRecorder) {
         let names: Vec<&str> = self.nodes.keys().copied().collect();
         for name in names {
@@ -57,23 +57,23 @@ impl<'value> Graph<'value> {
         }
     }
 
-    /// Depth first, on a list instead of the call stack: a chain may be as long as a program has names.
+    /// Depth first, without recursion: a chain may be as long as the program.
     fn visit_from(&mut self, start: &'value str, recorder: &mut FindingRecorder) {
         if recorder.is_full() || self.enter(start) != Some(Visit::Not) {
             return;
         }
-        let mut way: Vec<Stop<'value>> = vec![(start, 0)];
-        while let Some((name, next)) = way.last_mut() {
+        let mut stops: Vec<Stop<'value>> = vec![(start, 0)];
+        while let Some((name, next)) = stops.last_mut() {
             let reference = self.reference(name, *next);
             *next += 1;
             let Some(reference) = reference else {
                 self.leave(name);
-                way.pop();
+                stops.pop();
                 continue;
             };
             match self.enter(reference) {
-                Some(Visit::Not) => way.push((reference, 0)),
-                Some(Visit::UnderWay) => self.report(&way, reference, recorder),
+                Some(Visit::Not) => stops.push((reference, 0)),
+                Some(Visit::InProgress) => self.report(&stops, reference, recorder),
                 Some(Visit::Done) | None => {}
             }
         }
@@ -83,12 +83,12 @@ impl<'value> Graph<'value> {
         self.nodes.get(name)?.references.get(index).copied()
     }
 
-    /// How far a node is; one that nobody has been to is under way from now on.
+    /// Returns the node's previous state, and marks a new node as in progress.
     fn enter(&mut self, name: &str) -> Option<Visit> {
         let node = self.nodes.get_mut(name)?;
         let before = node.visit;
         if before == Visit::Not {
-            node.visit = Visit::UnderWay;
+            node.visit = Visit::InProgress;
         }
         Some(before)
     }
@@ -99,24 +99,29 @@ impl<'value> Graph<'value> {
         }
     }
 
-    fn report(&mut self, way: &[Stop<'value>], entry: &'value str, recorder: &mut FindingRecorder) {
-        let Some(end) = way.last().map(|(name, _)| *name) else {
+    fn report(
+        &mut self,
+        stops: &[Stop<'value>],
+        entry: &'value str,
+        recorder: &mut FindingRecorder,
+    ) {
+        let Some(end) = stops.last().map(|(name, _)| *name) else {
             return;
         };
         if recorder.is_full() || (self.is_reported(entry) && self.is_reported(end)) {
             return;
         }
-        let begin = way.iter().rposition(|(name, _)| *name == entry);
-        let circle = way.get(begin.unwrap_or_default()..).unwrap_or_default();
-        for (name, _) in circle {
+        let begin = stops.iter().rposition(|(name, _)| *name == entry);
+        let cycle = stops.get(begin.unwrap_or_default()..).unwrap_or_default();
+        for (name, _) in cycle {
             if let Some(node) = self.nodes.get_mut(name) {
                 node.is_reported = true;
             }
         }
         if let Some(node) = self.nodes.get(entry) {
             let text = format!(
-                "needs itself: {}; take one of these references away",
-                written(circle, entry)
+                "refers to itself: {}; remove one of these references",
+                cycle_text(cycle, entry)
             );
             let root = Path::root();
             recorder.problem(&root.key(node.section).key(entry), text);
@@ -128,8 +133,8 @@ impl<'value> Graph<'value> {
     }
 }
 
-/// A circle from its entry to its entry; of a long one the beginning and the end.
-fn written(circle: &[Stop<'_>], entry: &str) -> String {
+/// A cycle from its entry back to its entry; the middle of a long cycle is cut out.
+fn cycle_text(cycle: &[Stop<'_>], entry: &str) -> String {
     let name = |name: &str| {
         let (beginning, rest) = beginning(name);
         format!("{beginning}{rest}")
@@ -139,10 +144,10 @@ fn written(circle: &[Stop<'_>], entry: &str) -> String {
         stops.map(|(stop, _)| name(stop)).collect()
     };
     let mut parts = Vec::new();
-    match circle.len().checked_sub(2 * WRITTEN_NAMES) {
-        None | Some(0 | 1) => parts.extend(names(circle)),
+    match cycle.len().checked_sub(2 * WRITTEN_NAMES) {
+        None | Some(0 | 1) => parts.extend(names(cycle)),
         Some(left_out) => {
-            let (begin, rest) = circle.split_at(WRITTEN_NAMES);
+            let (begin, rest) = cycle.split_at(WRITTEN_NAMES);
             let (_, end) = rest.split_at(left_out);
             parts.extend(names(begin));
             parts.push(format!("… {left_out} more …"));

@@ -1,4 +1,4 @@
-//! Expressions: texts with references, lists, objects, and calls of Pulumi's functions.
+//! Expressions: strings with references, lists, objects, and calls of Pulumi's functions.
 
 use pulumi_yaml::function::{self, Function, NotBuiltin};
 use serde_json::{Map, Value};
@@ -11,16 +11,16 @@ use super::{
     recorder::FindingRecorder,
 };
 
-/// How deep a value is followed; deeper ones are Pulumi's to judge.
+/// The depth to which a value is checked; Pulumi checks deeper values.
 const MAX_DEPTH: usize = 256;
 
-/// Goes through an expression, and collects what it refers to.
+/// Checks an expression and collects its references.
 pub(super) struct Walk<'walk, 'value> {
     recorder: &'walk mut FindingRecorder,
-    /// Where a reference is looked up; without them, references are not followed.
+    /// The declarations; without them, references are not checked.
     names: Option<&'walk Names<'value>>,
     references: Vec<&'value str>,
-    /// Within a secret, where nothing is quoted.
+    /// Whether the value is secret, so that messages do not quote it.
     secret: bool,
 }
 
@@ -37,12 +37,11 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         }
     }
 
-    /// What is referred to, as far as it was followed.
+    /// The references that were checked.
     pub(super) fn into_references(self) -> Vec<&'value str> {
         self.references
     }
 
-    /// Goes through a value.
     pub(super) fn value(&mut self, value: &'value Value, path: &Path<'_>) {
         if self.recorder.is_full() {
             return;
@@ -63,7 +62,6 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         }
     }
 
-    /// Goes through a text.
     pub(super) fn text(&mut self, text: &'value str, path: &Path<'_>) {
         match interpolation::read(text) {
             Ok(Text::Literal) => {}
@@ -75,16 +73,16 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             }
             Err(_) if self.secret => self
                 .recorder
-                .problem(path, "has an interpolation ${…} that can't be read"),
+                .problem(path, "contains an interpolation ${…} that cannot be parsed"),
             Err(problem) => self.recorder.problem(path, problem),
         }
     }
 
     fn follow(&mut self, root: &'value str, path: &Path<'_>) {
         if let Some(names) = self.names
-            && self.recorder.follow_reference()
+            && self.recorder.count_reference()
         {
-            names.judge(root, path, self.recorder);
+            names.check_reference(root, path, self.recorder);
             self.references.push(root);
         }
     }
@@ -100,9 +98,10 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             if self.recorder.is_full() {
                 return;
             }
-            if let Some(function) = called(key).filter(|function| function.makes_asset()) {
+            if let Some(function) = builtin_function(key).filter(|function| function.makes_asset())
+            {
                 let name = function.name();
-                let text = format!("{name} has other keys beside it: give it an object of its own");
+                let text = format!("{name} must be the only key of its object");
                 self.recorder.problem(path, text);
             }
             self.text(key, path);
@@ -113,7 +112,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     fn call(&mut self, key: &'value str, argument: &'value Value, path: &Path<'_>) {
         let at = path.key(key);
         let outside = self.secret;
-        self.secret |= called(key) == Some(Function::Secret);
+        self.secret |= builtin_function(key) == Some(Function::Secret);
         let builtin = function::lookup(key);
         if builtin == Err(NotBuiltin::Unknown) {
             self.unknown_function(key, path);
@@ -130,7 +129,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     fn unknown_function(&mut self, key: &str, path: &Path<'_>) {
         if self.recorder.has_room_for_remarks() {
             let text = format!(
-                "{} is no function of Pulumi, which takes it for a plain key{}",
+                "{} is not a Pulumi function and is kept as a plain key{}",
                 quoted(key),
                 self.recorder.did_you_mean(key, function::names())
             );
@@ -145,7 +144,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
                 if let Some([stack, _]) = self.pair(function, argument, at)
                     && !is_literal(stack)
                 {
-                    let text = "the stack must be a literal text: pulumi:pulumi:StackReference takes others";
+                    let text = "the stack must be a literal string; use pulumi:pulumi:StackReference for other values";
                     self.recorder.problem(&at.index(0), text);
                 }
             }
@@ -165,7 +164,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
             .and_then(|values| values.as_slice().try_into().ok());
         if pair.is_none() {
             let name = function.name();
-            let text = format!("{name} takes a list of two, and this is {}", kind(argument));
+            let text = format!("{name} takes a list of two, not {}", kind(argument));
             self.recorder.problem(at, text);
         }
         pair
@@ -174,7 +173,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     fn invoke(&mut self, argument: &Value, at: &Path<'_>) {
         let Some(fields) = plain_object(argument) else {
             let text = format!(
-                "fn::invoke takes an object with function, arguments, options and return, and this is {}",
+                "fn::invoke takes an object with function, arguments, options and return, not {}",
                 kind(argument)
             );
             return self.recorder.problem(at, text);
@@ -188,28 +187,28 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         match field("function") {
             None => self
                 .recorder
-                .problem(at, "has no function: add one, such as aws:ec2:getAmi"),
+                .problem(at, "has no function; add one, such as aws:ec2:getAmi"),
             Some(function) if !is_literal(function) => self
                 .recorder
-                .problem(&at.key("function"), "must be a literal text"),
+                .problem(&at.key("function"), "must be a literal string"),
             Some(_) => {}
         }
         if let Some(arguments) = field("arguments")
             && plain_object(arguments).is_none()
         {
-            let text = format!("must be an object, and this is {}", kind(arguments));
+            let text = format!("must be an object, not {}", kind(arguments));
             self.recorder.problem(&at.key("arguments"), text);
         }
         if field("return").is_some_and(|name| !is_literal(name)) {
             self.recorder
-                .problem(&at.key("return"), "must be a literal text");
+                .problem(&at.key("return"), "must be a literal string");
         }
     }
 
     fn assets(&mut self, argument: &Value, at: &Path<'_>) {
         let Some(fields) = plain_object(argument) else {
             let text = format!(
-                "fn::assetArchive takes an object of assets and archives by path, and this is {}",
+                "fn::assetArchive takes an object of assets and archives by path, not {}",
                 kind(argument)
             );
             return self.recorder.problem(at, text);
@@ -222,13 +221,13 @@ impl<'walk, 'value> Walk<'walk, 'value> {
                 .as_object()
                 .filter(|fields| fields.len() == 1)
                 .and_then(|fields| fields.keys().next())
-                .and_then(|name| called(name))
+                .and_then(|name| builtin_function(name))
                 .is_some_and(|function| {
                     function.makes_asset() || function == Function::AssetArchive
                 });
             if !asset {
                 let text = format!(
-                    "must be an asset or an archive such as {{\"fn::fileAsset\": …}}, and this is {}",
+                    "must be an asset or an archive such as {{\"fn::fileAsset\": …}}, not {}",
                     kind(value)
                 );
                 self.recorder.problem(&at.key(key), text);
@@ -237,12 +236,12 @@ impl<'walk, 'value> Walk<'walk, 'value> {
     }
 }
 
-/// The built-in function that a key names.
-fn called(key: &str) -> Option<Function> {
+/// The built-in function of this name.
+fn builtin_function(key: &str) -> Option<Function> {
     function::lookup(key).ok()
 }
 
-/// An object that is not the call of a function.
+/// An object that is not a function call.
 fn plain_object(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object().filter(|fields| {
         let call = |key: &String| {
@@ -252,25 +251,25 @@ fn plain_object(value: &Value) -> Option<&Map<String, Value>> {
     })
 }
 
-/// Whether a value is a text without references.
+/// Whether a value is a string without references.
 fn is_literal(value: &Value) -> bool {
     let text = value.as_str();
     text.is_some_and(|text| matches!(interpolation::read(text), Ok(Text::Literal)))
 }
 
-/// What a value is, for people.
+/// The kind of a value, for messages.
 pub(super) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "a boolean".to_owned(),
         Value::Number(_) => "a number".to_owned(),
         Value::String(text) => match interpolation::read(text) {
-            Ok(Text::Literal) => "a text".to_owned(),
+            Ok(Text::Literal) => "a string".to_owned(),
             Ok(Text::Reference { .. }) => "a reference".to_owned(),
-            _ => "a text with references".to_owned(),
+            _ => "a string with references".to_owned(),
         },
         Value::Array(values) => format!("a list of {}", values.len()),
-        Value::Object(_) if plain_object(value).is_none() => "a function's call".to_owned(),
+        Value::Object(_) if plain_object(value).is_none() => "a function call".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }
 }

@@ -1,20 +1,20 @@
-//! What is found in a program.
+//! The findings of a check.
 
 use std::fmt;
 
-/// How many problems, and how many remarks, are looked for.
+/// The limit for problems, and for remarks.
 pub(super) const MAX_FINDINGS: usize = 20;
-/// How much of a value is quoted.
+/// The limit for a quoted value.
 pub(super) const QUOTED_CHARACTERS: usize = 60;
-/// How many findings are written out; the rest is counted.
+/// The number of findings in a message; the others are counted.
 const WRITTEN_OUT: usize = 5;
 
-/// One thing that is found: where, and what about it.
+/// A problem or a remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Such as `program.resources.bucket.options.dependsOn[0]`.
     pub path: String,
-    /// What is wrong or strange there, and the way out.
+    /// The problem and the fix.
     pub text: String,
 }
 
@@ -24,16 +24,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is found in a program: the first twenty of each.
+/// The first twenty problems and remarks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What Pulumi refuses.
+    /// Pulumi rejects these.
     pub problems: Vec<Finding>,
-    /// What Pulumi takes, or may take, and hardly anybody means.
+    /// Pulumi accepts these, or may accept them, but they are probably mistakes.
     pub remarks: Vec<Finding>,
 }
 
-/// The first few findings on a line each, and how many there are besides.
+/// The first findings, one on each line, and the number of the others.
 #[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let mut lines: Vec<String> = findings
@@ -50,13 +50,13 @@ pub fn summary(findings: &[Finding]) -> String {
     lines.join("\n")
 }
 
-/// A text in quotes, shortened.
+/// A quoted string, shortened.
 pub(super) fn quoted(text: &str) -> String {
     let (beginning, rest) = beginning(text);
     format!("{beginning:?}{rest}")
 }
 
-/// As much of a text as is quoted, and what stands for the rest.
+/// The part of a string that is quoted, and an ellipsis if more follows.
 pub(super) fn beginning(text: &str) -> (&str, &'static str) {
     match text.char_indices().nth(QUOTED_CHARACTERS) {
         Some((end, _)) => (text.get(..end).unwrap_or_default(), "…"),

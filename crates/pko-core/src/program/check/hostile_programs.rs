@@ -1,12 +1,11 @@
-//! Programs of more than a megabyte that were made to keep the operator busy: each check ends, and what it reports is
-//! short.
+//! Hostile programs of more than a megabyte: each check ends, and its report is short.
 
 use pko_api::pulumi::v1::ProgramBody;
 use serde_json::{Map, Value, json};
 
 use super::{finding::MAX_FINDINGS, recorder::MAX_REFERENCES, *};
 
-/// Enough for five findings, whatever the names in them are.
+/// The limit for a summary of five findings with long names.
 const LONGEST_SUMMARY: usize = 8_192;
 
 fn checked(program: Value) -> Findings {
@@ -40,19 +39,19 @@ fn long_circle_is_found_once_and_reported_in_part() {
     }));
     assert_eq!(
         only_problem(&found),
-        "program.variables.v00000: needs itself: v00000 -> v00001 -> v00002 -> v00003 -> … 8992 more … -> v08996 -> \
-         v08997 -> v08998 -> v08999 -> v00000; take one of these references away"
+        "program.variables.v00000: refers to itself: v00000 -> v00001 -> v00002 -> v00003 -> … 8992 more … -> v08996 -> \
+         v08997 -> v08998 -> v08999 -> v00000; remove one of these references"
     );
 }
 
-/// Each variable closes a circle of its own with the first one.
+/// Each variable forms a cycle with the first one.
 #[test]
 fn circle_with_shortcuts_is_reported_once() {
     for count in [4_000, 20_000] {
         let shortcuts =
             |number: usize| json!(format!("${{v{:05}}}${{v00000}}", (number + 1) % count));
         let found = checked(variables(count, shortcuts));
-        assert!(only_problem(&found).contains("needs itself: v00000 -> v00001"));
+        assert!(only_problem(&found).contains("refers to itself: v00000 -> v00001"));
     }
 }
 
@@ -88,7 +87,7 @@ fn long_names_are_not_compared() {
     let [remark] = found.remarks.as_slice() else {
         panic!("{found:?}")
     };
-    let text = format!("\"{}\"… is declared nowhere", "n".repeat(60));
+    let text = format!("\"{}\"… is not declared", "n".repeat(60));
     assert!(remark.text.starts_with(&text), "{remark}");
 }
 
@@ -148,7 +147,7 @@ fn long_texts_are_quoted_in_part() {
     }
 }
 
-/// As deep as a decoded object may be, and deeper: what is too deep to be followed is not followed.
+/// As deep as a decoded object may be, and deeper: values below the limit are not checked.
 #[test]
 fn deep_value_is_checked_up_to_a_depth() {
     let deep = |levels: usize, leaf: Value| {

@@ -1,24 +1,25 @@
-//! `${name.property[0]["key"]}` in a text: what is referred to, or why it can't be read.
+//! Parses references such as `${name.property[0]["key"]}` in strings.
 //!
-//! It takes what Pulumi takes: dots may be doubled, and a name is all up to the next `.`, `[` or `}`.
+//! It accepts what Pulumi accepts: dots may be doubled, and a name ends at the next `.`, `[` or
+//! `}`.
 
 use super::{finding::quoted, recorder::MAX_REFERENCES};
 
-/// What a text of a program is.
+/// A parsed string of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Text<'text> {
-    /// No reference: as it stands.
+    /// No reference.
     Literal,
-    /// A reference alone: its value, of whatever type. `whole` if it is to all of what is named.
+    /// Only a reference, with a value of any type. `whole` if it has no property path.
     Reference { root: &'text str, whole: bool },
-    /// References with text around them: a text.
+    /// References inside a string.
     Mixed(Vec<&'text str>),
 }
 
-/// Reads a text.
+/// Parses a string.
 ///
 /// # Errors
-/// An interpolation that can't be read: what is wrong, and the way out.
+/// The problem of an interpolation, and the fix.
 pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
     let (mut roots, mut literal, mut whole, mut rest) = (Vec::new(), false, false, text);
     while let Some(position) = rest.find('$') {
@@ -26,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
         let here = rest.get(position..).unwrap_or_default();
         if let Some(after) = here.strip_prefix("${") {
             let access = access(after).map_err(|problem| format!("{} {problem}", quoted(here)))?;
-            // One more than is followed shows that there are too many.
+            // One more than the limit shows that there are too many.
             if roots.len() <= MAX_REFERENCES {
                 roots.push(access.root);
             }
@@ -48,11 +49,10 @@ pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
     })
 }
 
-/// One reference.
 struct Access<'text> {
     root: &'text str,
     whole: bool,
-    /// What follows its brace.
+    /// The text after the closing brace.
     rest: &'text str,
 }
 
@@ -61,8 +61,8 @@ fn access(text: &str) -> Result<Access<'_>, &'static str> {
     loop {
         let step;
         if let Some(after) = rest.strip_prefix('}') {
-            let root = root
-                .ok_or("names nothing: write a name between the braces, or $$ for a dollar sign")?;
+            let root =
+                root.ok_or("is empty; write a name between the braces, or $$ for a dollar sign")?;
             return Ok(Access {
                 root,
                 whole: steps == 1,
@@ -75,9 +75,9 @@ fn access(text: &str) -> Result<Access<'_>, &'static str> {
             (step, rest) = quoted_key(after)?;
         } else if let Some(after) = rest.strip_prefix('[') {
             rest = list_index(after)?;
-            step = root.ok_or("begins with an index: write a name first")?;
+            step = root.ok_or("starts with an index; write a name first")?;
         } else if rest.is_empty() {
-            return Err("has no closing brace: add }, or write $$ for a dollar sign");
+            return Err("has no closing brace; add }, or write $$ for a dollar sign");
         } else {
             let end = rest.find(['.', '[', '}']).unwrap_or(rest.len());
             (step, rest) = rest.split_at(end);
@@ -87,7 +87,7 @@ fn access(text: &str) -> Result<Access<'_>, &'static str> {
     }
 }
 
-/// A key up to its quote and bracket, and what follows.
+/// A key up to its quote and bracket, and the rest.
 fn quoted_key(text: &str) -> Result<(&str, &str), &'static str> {
     let mut escaped = false;
     let end = text.char_indices().find(|(_, character)| {
@@ -101,13 +101,13 @@ fn quoted_key(text: &str) -> Result<(&str, &str), &'static str> {
     Ok((key, rest.ok_or("has a key without its closing bracket")?))
 }
 
-/// What follows an index.
+/// The text after an index.
 fn list_index(text: &str) -> Result<&str, &'static str> {
     let (index, rest) = text
         .split_once(']')
         .ok_or("has an index without its closing bracket")?;
     let number = index.parse::<i64>();
-    number.map_err(|_| "has an index that is no number: put a key in quotes")?;
+    number.map_err(|_| "has an index that is not a number; put a key in quotes")?;
     Ok(rest)
 }
 
@@ -161,23 +161,23 @@ mod tests {
         for (text, expected) in [
             (
                 "${",
-                r#""${" has no closing brace: add }, or write $$ for a dollar sign"#,
+                r#""${" has no closing brace; add }, or write $$ for a dollar sign"#,
             ),
             (
                 "at ${a.b",
-                r#""${a.b" has no closing brace: add }, or write $$ for a dollar sign"#,
+                r#""${a.b" has no closing brace; add }, or write $$ for a dollar sign"#,
             ),
             (
                 "${}",
-                r#""${}" names nothing: write a name between the braces, or $$ for a dollar sign"#,
+                r#""${}" is empty; write a name between the braces, or $$ for a dollar sign"#,
             ),
             (
                 "${...}",
-                r#""${...}" names nothing: write a name between the braces, or $$ for a dollar sign"#,
+                r#""${...}" is empty; write a name between the braces, or $$ for a dollar sign"#,
             ),
             (
                 "${a[x]}",
-                r#""${a[x]}" has an index that is no number: put a key in quotes"#,
+                r#""${a[x]}" has an index that is not a number; put a key in quotes"#,
             ),
             (
                 "${a[0}",
@@ -193,7 +193,7 @@ mod tests {
             ),
             (
                 "${[0]}",
-                r#""${[0]}" begins with an index: write a name first"#,
+                r#""${[0]}" starts with an index; write a name first"#,
             ),
         ] {
             assert_eq!(shown(text), expected, "{text}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written: it is read or refused, and a text without `${` is always taken.
+        /// Every string is parsed or rejected, and a string without `${` is always accepted.
         #[test]
         fn interpolation_parses_or_rejects_any_text(text in r#"([a.\[\]{}"$\\ü0-]|\$\{){0,24}"#) {
             let read = read(&text);
@@ -210,14 +210,15 @@ mod tests {
             }
         }
 
-        /// The engine evaluates what the check accepts, but for negative indices, which Pulumi accepts.
+        /// The engine evaluates what the check accepts, except for negative indices, which Pulumi
+        /// accepts.
         #[test]
         fn interpolation_agrees_with_the_engine(text in r#"([a.\[\]{}"$\\ü0]|\$\{){0,24}"#) {
             let parsed = pulumi_yaml::access::parse(&text);
             prop_assert_eq!(read(&text).is_ok(), parsed.is_ok(), "{:?}", parsed);
         }
 
-        /// Dollar signs that are doubled never refer to anything.
+        /// Doubled dollar signs are never references.
         #[test]
         fn escaped_text_is_literal(text in "[a-z${}.]{0,16}") {
             let escaped = text.replace('$', "$$");

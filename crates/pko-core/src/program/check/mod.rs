@@ -1,15 +1,14 @@
-//! What is wrong with a program, as far as its text alone shows it. Pure.
+//! Checks a program without running it. Pure.
 //!
 //! # Guarantees
-//! A *problem* is what Pulumi refuses, whatever the stack's config and the providers' schemas are. What it may take
-//! is a *remark* at most: a name that is not declared can come from the stack's config, a field that is not known
-//! here can be one of a newer Pulumi.
-//!
-//! Whatever the program, what is found is bounded in number and length, and the check takes time and memory in
-//! proportion to the program's size at most.
+//! - Pulumi rejects every *problem*, with any config and any provider schema. If Pulumi may accept
+//!   it, it is only a *remark*: the stack's config can contain an undeclared name, and a newer
+//!   Pulumi can have an unknown field.
+//! - The findings are bounded in number and length. Time and memory are at most proportional to the
+//!   size of the program.
 //!
 //! # Caveats
-//! Components are Pulumi's to judge: their bodies are not looked into.
+//! The bodies of components are not checked.
 
 mod cycles;
 mod expression;
@@ -32,7 +31,7 @@ use names::Names;
 use path::Path;
 use recorder::FindingRecorder;
 
-/// Top-level fields that a project file has besides those of a Program: Pulumi takes them.
+/// Further top-level fields of a project file, which Pulumi accepts.
 const PROJECT_FIELDS: [&str; 12] = [
     "author",
     "backend",
@@ -60,7 +59,7 @@ const PROGRAM_FIELDS: [&str; 9] = [
     "variables",
 ];
 
-/// Looks for what is wrong or strange.
+/// Checks a program.
 #[must_use]
 pub fn check(project: &str, program: &ProgramBody) -> Findings {
     let mut recorder = FindingRecorder::default();
@@ -71,7 +70,7 @@ pub fn check(project: &str, program: &ProgramBody) -> Findings {
     recorder.into_findings()
 }
 
-/// Resources, variables and outputs, and whether they need each other in a circle.
+/// Checks resources, variables, outputs, and cycles between them.
 fn declarations(program: &ProgramBody, names: &Names<'_>, recorder: &mut FindingRecorder) {
     let root = Path::root();
     let mut graph = cycles::Graph::default();
@@ -98,7 +97,7 @@ fn fields(program: &ProgramBody, recorder: &mut FindingRecorder) {
     for field in unknown.filter(|field| !PROJECT_FIELDS.contains(field)) {
         if recorder.has_room_for_remarks() {
             let text = format!(
-                "Pulumi knows no such field and does nothing with it{}",
+                "unknown field; Pulumi ignores it{}",
                 recorder.did_you_mean(field, PROGRAM_FIELDS)
             );
             recorder.remark(&Path::root().key(field), text);
@@ -106,7 +105,7 @@ fn fields(program: &ProgramBody, recorder: &mut FindingRecorder) {
     }
 }
 
-/// Defaults and values of config are expressions, too; what they may be depends on their types, which Pulumi knows.
+/// Defaults and values of config are expressions. Pulumi checks their types.
 fn config(program: &ProgramBody, recorder: &mut FindingRecorder) {
     let root = Path::root();
     let mut walk = Walk::new(recorder, None);

@@ -1,4 +1,4 @@
-//! The names that a program declares, and whether what is referred to is among them.
+//! The names that a program declares, and the check of references to them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use pko_api::pulumi::v1::ProgramBody;
 
 use super::{finding::quoted, path::Path, recorder::FindingRecorder};
 
-/// Where Pulumi puts the stack's and the project's names.
+/// Pulumi's own name, as in `pulumi.stack`.
 const PULUMI: &str = "pulumi";
 
-/// What a name is the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeclarationKind {
     Config,
@@ -27,15 +26,15 @@ impl DeclarationKind {
     }
 }
 
-/// What a program declares.
+/// The declarations of a program.
 pub(super) struct Names<'body> {
-    /// What stands before a config key that is the project's own.
+    /// The prefix of the project's own config keys.
     prefix: String,
     declared: BTreeMap<&'body str, DeclarationKind>,
 }
 
 impl<'body> Names<'body> {
-    /// Gathers the names; one that is taken already is a problem.
+    /// Collects the names. A duplicate is a problem.
     pub(super) fn of(
         project: &str,
         program: &'body ProgramBody,
@@ -47,7 +46,7 @@ impl<'body> Names<'body> {
         };
         let config = program.config.keys().map(|name| ("config", name));
         let parameters = program.configuration.keys();
-        // A key may be in both: one of them wins, and that is Pulumi's to say.
+        // A key may be in both; Pulumi decides which one is used.
         let parameters = parameters.filter(|name| !program.config.contains_key(*name));
         let parameters = parameters.map(|name| ("configuration", name));
         for (section, name) in config.chain(parameters) {
@@ -73,27 +72,24 @@ impl<'body> Names<'body> {
         let section = root.key(section);
         let path = section.key(name);
         if name == PULUMI {
-            let text = "this name is Pulumi's own, for pulumi.stack and the like: take another";
+            let text = "this name is reserved by Pulumi; use another";
             return recorder.problem(&path, text);
         }
         if let Some(other) = self.declared.get(name) {
-            let text = format!(
-                "there is a {} of this name, too: rename one of them",
-                other.as_str()
-            );
+            let text = format!("a {} has the same name; rename one", other.as_str());
             return recorder.problem(&path, text);
         }
         self.declared.insert(name, kind);
     }
 
-    /// What a name is the name of; nothing for one that is not declared.
+    /// The kind of a declared name.
     pub(super) fn kind(&self, name: &str) -> Option<DeclarationKind> {
         let own = name.strip_prefix(&self.prefix);
         let found = self.declared.get(name);
         found.or_else(|| self.declared.get(own?)).copied()
     }
 
-    /// The resource whose name is nearest.
+    /// The resource with the most similar name.
     pub(super) fn nearest_resource(
         &self,
         name: &str,
@@ -104,14 +100,19 @@ impl<'body> Names<'body> {
         recorder.nearest(name, resources.map(|(name, _)| *name))
     }
 
-    /// Remarks on a reference to what is not declared.
-    pub(super) fn judge(&self, name: &str, path: &Path<'_>, recorder: &mut FindingRecorder) {
+    /// Remarks on a reference to an undeclared name.
+    pub(super) fn check_reference(
+        &self,
+        name: &str,
+        path: &Path<'_>,
+        recorder: &mut FindingRecorder,
+    ) {
         if name == PULUMI || !recorder.has_room_for_remarks() || self.kind(name).is_some() {
             return;
         }
         let declared = self.declared.keys().copied().chain([PULUMI]);
         let text = format!(
-            "{} is declared nowhere in the program, so the stack's config has to have it{}",
+            "{} is not declared in the program, so the stack's config must contain it{}",
             quoted(name),
             recorder.did_you_mean(name, declared)
         );

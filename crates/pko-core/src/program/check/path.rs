@@ -1,13 +1,13 @@
-//! Where something is in a program, written as one would in a program.
+//! [`Path`]: the path of a value in a program, in the notation of Pulumi.
 
 use std::fmt;
 
 use super::finding::{QUOTED_CHARACTERS, beginning, quoted};
 
-/// How many steps of a path are written out: half of them from its beginning, half from its end.
+/// The number of steps that are printed, half of them from each end.
 const WRITTEN_STEPS: usize = 16;
 
-/// A path as a list from its end to its root, so that a step of it costs nothing until it is written.
+/// A linked list from the end to the root, which allocates nothing until it is printed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'path> {
     parent: Option<&'path Path<'path>>,
@@ -49,7 +49,6 @@ impl<'path> Path<'path> {
         }
     }
 
-    /// How many steps it has.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }

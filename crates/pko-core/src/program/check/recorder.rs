@@ -1,27 +1,27 @@
-//! What one check has found so far, and what it may still spend: a program is as large as its author likes, and
-//! everybody's objects are checked by the same process.
+//! Records the findings of a check within a budget: programs can be large, and one process checks
+//! the programs of all users.
 
 use super::{
     finding::{Finding, Findings, MAX_FINDINGS},
     path::Path,
 };
 
-/// How many references are followed; programs that people write have hundreds.
+/// The limit for checked references; usual programs have hundreds.
 pub(super) const MAX_REFERENCES: usize = 10_000;
 /// The longest name that is compared with others, in bytes.
-const LONGEST_COMPARED: usize = 128;
-/// How far apart two names are at most, of which one was probably meant.
-const LARGEST_DISTANCE: usize = 3;
-/// What all comparisons of names may cost together, in pairs of letters: enough to compare each of twenty names with
+const MAX_COMPARED_BYTES: usize = 128;
+/// The largest distance of a suggestion.
+const MAX_DISTANCE: usize = 3;
+/// The budget for all comparisons, in pairs of letters: enough to compare twenty names with
 /// hundreds.
 const COMPARISON_BUDGET: usize = 2_000_000;
-/// What it costs to look at a name that is not compared.
+/// The cost of a name that is skipped.
 const LOOK_COST: usize = 16;
 
 /// The findings of one check.
 pub(super) struct FindingRecorder {
     findings: Findings,
-    /// Counts what is followed, and then what is not.
+    /// The number of references so far, including unchecked ones.
     references: usize,
     comparison_budget: usize,
 }
@@ -37,42 +37,42 @@ impl Default for FindingRecorder {
 }
 
 impl FindingRecorder {
-    /// Something that Pulumi refuses.
+    /// Records a problem, which Pulumi rejects.
     pub(super) fn problem(&mut self, path: &Path<'_>, text: impl Into<String>) {
         push(&mut self.findings.problems, path, text);
     }
 
-    /// Something that Pulumi takes, or may take, and hardly anybody means.
+    /// Records a remark: a probable mistake that Pulumi accepts or may accept.
     pub(super) fn remark(&mut self, path: &Path<'_>, text: impl Into<String>) {
         push(&mut self.findings.remarks, path, text);
     }
 
-    /// Whether nothing that is found from now on matters.
+    /// Whether further findings are dropped.
     pub(super) fn is_full(&self) -> bool {
         self.findings.problems.len() >= MAX_FINDINGS
     }
 
-    /// Whether a remark is worth the work of writing it.
+    /// Whether a further remark is recorded.
     pub(super) fn has_room_for_remarks(&self) -> bool {
         self.findings.remarks.len() < MAX_FINDINGS
     }
 
-    /// Whether one more reference is followed.
-    pub(super) fn follow_reference(&mut self) -> bool {
+    /// Counts a reference, and returns whether it is within the limit.
+    pub(super) fn count_reference(&mut self) -> bool {
         self.references = self.references.saturating_add(1);
         self.references <= MAX_REFERENCES
     }
 
-    /// Of the names that there are, the one that was probably meant.
+    /// The most similar name, if one is similar enough to be a suggestion.
     pub(super) fn nearest<'name>(
         &mut self,
         wanted: &str,
         names: impl IntoIterator<Item = &'name str>,
     ) -> Option<&'name str> {
-        if wanted.len() > LONGEST_COMPARED {
+        if wanted.len() > MAX_COMPARED_BYTES {
             return None;
         }
-        let most = (wanted.chars().count() / 3).min(LARGEST_DISTANCE);
+        let most = (wanted.chars().count() / 3).min(MAX_DISTANCE);
         let wanted = wanted.to_lowercase();
         let mut nearest = None;
         for name in names {
@@ -86,7 +86,7 @@ impl FindingRecorder {
         nearest.map(|(_, name)| name)
     }
 
-    /// The end of a sentence about a name that is not there.
+    /// The suggestion at the end of a message about an unknown name.
     pub(super) fn did_you_mean<'name>(
         &mut self,
         wanted: &str,
@@ -96,10 +96,11 @@ impl FindingRecorder {
         nearest.map_or_else(String::new, |name| format!("; did you mean {name:?}?"))
     }
 
-    /// How far a name is from a wanted one in small letters; nothing if that is too far, or nothing is left to find out.
+    /// The distance of a name from the wanted lower-case one; `None` if it is too large, or the
+    /// budget is spent.
     fn distance(&mut self, wanted: &str, name: &str, most: usize) -> Option<usize> {
-        let is_comparable = name.len() <= LONGEST_COMPARED
-            && name.chars().count().abs_diff(wanted.chars().count()) <= LARGEST_DISTANCE;
+        let is_comparable = name.len() <= MAX_COMPARED_BYTES
+            && name.chars().count().abs_diff(wanted.chars().count()) <= MAX_DISTANCE;
         let pairs = if is_comparable {
             wanted.len() * name.len()
         } else {
@@ -163,10 +164,10 @@ mod tests {
     #[test]
     fn names_are_compared_up_to_a_length_and_a_budget() {
         let of_length = |length: usize| ("n".repeat(length), "n".repeat(length - 1) + "m");
-        let (one, other) = of_length(LONGEST_COMPARED);
+        let (one, other) = of_length(MAX_COMPARED_BYTES);
         let found = FindingRecorder::default().nearest(&one, [other.as_str()]);
         assert_eq!(found, Some(other.as_str()));
-        let (one, other) = of_length(LONGEST_COMPARED + 1);
+        let (one, other) = of_length(MAX_COMPARED_BYTES + 1);
         let found = FindingRecorder::default().nearest(&one, [other.as_str()]);
         assert_eq!(found, None);
         let mut recorder = FindingRecorder::default();

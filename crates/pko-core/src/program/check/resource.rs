@@ -43,34 +43,28 @@ pub(super) fn check<'value>(
 fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let (text, at) = (resource.resource_type.as_str(), path.key("type"));
     if text.is_empty() {
-        recorder.problem(&at, "is empty: give a type, such as aws:s3:Bucket");
+        recorder.problem(&at, "is empty; set a type, such as aws:s3:Bucket");
     } else if !(2..=3).contains(&text.split(':').count()) {
         let text = format!(
-            "{} is no type: write package:Type or package:module:Type, such as aws:s3:Bucket",
+            "{} is not a type; write package:Type or package:module:Type, such as aws:s3:Bucket",
             quoted(text)
         );
         recorder.problem(&at, text);
     }
     if resource.default_provider.is_some() && !text.starts_with(PROVIDER_TYPE_PREFIX) {
         let text = format!(
-            "only a provider can have this, and the type is {}: remove it",
+            "only a provider can have this, but the type is {}: remove it",
             quoted(text)
         );
         recorder.problem(&path.key("defaultProvider"), text);
     }
 }
 
-/// Pulumi refuses these. One that looks like none of its fields may be known to a newer Pulumi.
+/// Pulumi rejects unknown fields. A field that resembles none may belong to a newer Pulumi.
 fn unknown_fields(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let fields = resource.unknown.keys().map(String::as_str);
     for field in fields.filter(|field| !IGNORED_RESOURCE_FIELDS.contains(field)) {
-        unknown(
-            field,
-            "field of a resource",
-            &RESOURCE_FIELDS,
-            path,
-            recorder,
-        );
+        unknown(field, "resource field", &RESOURCE_FIELDS, path, recorder);
     }
 }
 
@@ -83,16 +77,16 @@ fn unknown(
 ) {
     let path = path.key(field);
     match recorder.nearest(field, known.iter().copied()) {
-        // Pulumi does not mind how letters are cased.
+        // Pulumi ignores case.
         Some(meant) if meant.eq_ignore_ascii_case(field) => {
-            recorder.remark(&path, format!("is written {meant:?}"));
+            recorder.remark(&path, format!("is spelled {meant:?}"));
         }
         Some(meant) => {
-            let text = format!("there is no such {what}; did you mean {meant:?}?");
+            let text = format!("unknown {what}; did you mean {meant:?}?");
             recorder.problem(&path, text);
         }
         None => {
-            let text = format!("this is no known {what}: Pulumi refuses it unless it is new");
+            let text = format!("unknown {what}; this version of Pulumi may reject it");
             recorder.remark(&path, text);
         }
     }
@@ -107,11 +101,11 @@ fn read_from<'value>(
 ) -> Vec<&'value str> {
     let id = path.key("id");
     if get.id.is_empty() {
-        let text = "is empty: give the id that the provider knows the resource by";
+        let text = "is empty; set the id of the existing resource";
         recorder.problem(&id, text);
     }
     if !resource.properties.is_empty() {
-        let text = "stands beside properties: one reads a resource that exists, the other makes one; remove either";
+        let text = "get and properties are mutually exclusive; remove one";
         recorder.problem(path, text);
     }
     let mut walk = Walk::new(recorder, Some(names));
@@ -123,7 +117,7 @@ fn read_from<'value>(
     walk.into_references()
 }
 
-/// Checks the options, and gives back what the resource has to come after because of them.
+/// Checks the options, and returns the references that must come before the resource.
 fn check_options<'value>(
     options: &'value ResourceOptions,
     path: &Path<'_>,
@@ -134,7 +128,7 @@ fn check_options<'value>(
         unknown(field, "option", &RESOURCE_OPTIONS, path, recorder);
     }
     let mut refers = |value: &Value, at: &Path<'_>| refers_to_resource(value, at, names, recorder);
-    each_that_comes_first(options, path, &mut refers);
+    each_dependency(options, path, &mut refers);
     each_other(options, path, &mut refers);
     let mut walk = Walk::new(recorder, Some(names));
     for (name, value) in [
@@ -148,7 +142,7 @@ fn check_options<'value>(
         }
     }
     let mut walk = Walk::new(recorder, Some(names));
-    each_that_comes_first(options, path, &mut |value, at| walk.value(value, at));
+    each_dependency(options, path, &mut |value, at| walk.value(value, at));
     let aliases = path.key("aliases");
     for (index, alias) in options.aliases.iter().enumerate() {
         walk.text(alias, &aliases.index(index));
@@ -158,8 +152,8 @@ fn check_options<'value>(
 
 type Visit<'visit, 'value> = &'visit mut dyn FnMut(&'value Value, &Path<'_>);
 
-/// The values that have to be resources, and that the resource has to come after.
-fn each_that_comes_first<'value>(
+/// Visits the values that must be resources and must come before this one.
+fn each_dependency<'value>(
     options: &'value ResourceOptions,
     path: &Path<'_>,
     visit: Visit<'_, 'value>,
@@ -208,23 +202,20 @@ fn refers_to_resource(
             Ok(Text::Reference { root, .. })
                 if names.kind(root) == Some(DeclarationKind::Config) =>
             {
-                let text = format!(
-                    "{} is a config value, and a resource is needed",
-                    quoted(text)
-                );
+                let text = format!("{} is a config value, not a resource", quoted(text));
                 recorder.problem(path, text);
             }
             Ok(Text::Literal) => literal_for_resource(text, path, names, recorder),
             Ok(Text::Mixed(_)) => {
-                let text = format!("{} is a text, and a resource is needed", quoted(text));
+                let text = format!("{} is a string, not a resource", quoted(text));
                 recorder.problem(path, text);
             }
-            // What can't be read is said by whoever goes through the value.
+            // The walk through the value reports parse errors.
             Ok(Text::Reference { .. }) | Err(_) => {}
         },
         Value::Bool(_) | Value::Number(_) => {
             let text = format!(
-                "{value} is {}, and a resource is needed: write ${{name}}",
+                "{value} is {}, not a resource; write ${{name}}",
                 kind(value)
             );
             recorder.problem(path, text);
@@ -241,12 +232,9 @@ fn literal_for_resource(
 ) {
     let meant = names.nearest_resource(text, recorder);
     let way_out = meant.map_or_else(
-        || "write ${name} of one".to_owned(),
+        || "write ${name} of a resource".to_owned(),
         |name| format!("write \"${{{name}}}\""),
     );
-    let text = format!(
-        "{} is a text, and a resource is needed: {way_out}",
-        quoted(text)
-    );
+    let text = format!("{} is a string, not a resource; {way_out}", quoted(text));
     recorder.problem(path, text);
 }

@@ -119,55 +119,55 @@ fn function_with_wrong_arguments_is_a_problem() {
     for (value, expected) in [
         (
             json!({ "fn::join": ["a"] }),
-            "program.outputs.out.fn::join: fn::join takes a list of two, and this is a list of 1",
+            "program.outputs.out.fn::join: fn::join takes a list of two, not a list of 1",
         ),
         (
             json!({ "fn::select": "${name}" }),
-            "program.outputs.out.fn::select: fn::select takes a list of two, and this is a reference",
+            "program.outputs.out.fn::select: fn::select takes a list of two, not a reference",
         ),
         (
             json!({ "fn::split": { "a": 1 } }),
-            "program.outputs.out.fn::split: fn::split takes a list of two, and this is an object",
+            "program.outputs.out.fn::split: fn::split takes a list of two, not an object",
         ),
         (
             json!({ "fn::stackReference": ["${name}", "output"] }),
-            "program.outputs.out.fn::stackReference[0]: the stack must be a literal text: pulumi:pulumi:StackReference takes others",
+            "program.outputs.out.fn::stackReference[0]: the stack must be a literal string; use pulumi:pulumi:StackReference for other values",
         ),
         (
             json!({ "fn::invoke": "aws:ec2:getAmi" }),
-            "program.outputs.out.fn::invoke: fn::invoke takes an object with function, arguments, options and return, and this is a text",
+            "program.outputs.out.fn::invoke: fn::invoke takes an object with function, arguments, options and return, not a string",
         ),
         (
             json!({ "fn::invoke": { "arguments": {} } }),
-            "program.outputs.out.fn::invoke: has no function: add one, such as aws:ec2:getAmi",
+            "program.outputs.out.fn::invoke: has no function; add one, such as aws:ec2:getAmi",
         ),
         (
             json!({ "fn::invoke": { "function": "a${name}" } }),
-            "program.outputs.out.fn::invoke.function: must be a literal text",
+            "program.outputs.out.fn::invoke.function: must be a literal string",
         ),
         (
             json!({ "fn::invoke": { "function": "a:b:c", "arguments": "${name}" } }),
-            "program.outputs.out.fn::invoke.arguments: must be an object, and this is a reference",
+            "program.outputs.out.fn::invoke.arguments: must be an object, not a reference",
         ),
         (
             json!({ "fn::invoke": { "function": "a:b:c", "arguments": { "fn::toJSON": 1 } } }),
-            "program.outputs.out.fn::invoke.arguments: must be an object, and this is a function's call",
+            "program.outputs.out.fn::invoke.arguments: must be an object, not a function call",
         ),
         (
             json!({ "fn::invoke": { "function": "a:b:c", "return": 1 } }),
-            "program.outputs.out.fn::invoke.return: must be a literal text",
+            "program.outputs.out.fn::invoke.return: must be a literal string",
         ),
         (
             json!({ "fn::assetArchive": ["a"] }),
-            "program.outputs.out.fn::assetArchive: fn::assetArchive takes an object of assets and archives by path, and this is a list of 1",
+            "program.outputs.out.fn::assetArchive: fn::assetArchive takes an object of assets and archives by path, not a list of 1",
         ),
         (
             json!({ "fn::assetArchive": { "a/b": null } }),
-            "program.outputs.out.fn::assetArchive[\"a/b\"]: must be an asset or an archive such as {\"fn::fileAsset\": …}, and this is null",
+            "program.outputs.out.fn::assetArchive[\"a/b\"]: must be an asset or an archive such as {\"fn::fileAsset\": …}, not null",
         ),
         (
             json!({ "fn::fileAsset": "a", "b": true }),
-            "program.outputs.out: fn::fileAsset has other keys beside it: give it an object of its own",
+            "program.outputs.out: fn::fileAsset must be the only key of its object",
         ),
     ] {
         assert_eq!(problems(&with_output(&value)), [expected], "{value}");
@@ -179,7 +179,7 @@ fn unknown_function_is_a_remark() {
     assert_eq!(
         remarks(&with_output(&json!({ "fn::jion": [",", []] }))),
         [
-            "program.outputs.out: \"fn::jion\" is no function of Pulumi, which takes it for a plain key; did you mean \"fn::join\"?"
+            "program.outputs.out: \"fn::jion\" is not a Pulumi function and is kept as a plain key; did you mean \"fn::join\"?"
         ]
     );
     let unlike = with_output(&json!({ "fn::something": "${" }));
@@ -249,7 +249,7 @@ fn malformed_interpolation_is_a_problem_everywhere() {
         let found = problems(&program);
         assert_eq!(found.len(), 1, "{program}: {found:?}");
         let expected = format!(
-            "{path}: \"${{broken\" has no closing brace: add }}, or write $$ for a dollar sign"
+            "{path}: \"${{broken\" has no closing brace; add }}, or write $$ for a dollar sign"
         );
         assert_eq!(found[0], expected, "{program}");
     }
@@ -260,7 +260,7 @@ fn secret_value_is_not_quoted() {
     let program = with_output(&json!({ "fn::secret": "hunter2${" }));
     assert_eq!(
         problems(&program),
-        ["program.outputs.out.fn::secret: has an interpolation ${…} that can't be read"]
+        ["program.outputs.out.fn::secret: contains an interpolation ${…} that cannot be parsed"]
     );
     let program = with_output(&json!([{ "fn::secret": 1 }, "${open"]));
     assert!(problems(&program)[0].contains("${open"));
@@ -271,31 +271,31 @@ fn invalid_resource_is_a_problem() {
     for (resource, expected) in [
         (
             json!({ "type": "" }),
-            "program.resources.other.type: is empty: give a type, such as aws:s3:Bucket",
+            "program.resources.other.type: is empty; set a type, such as aws:s3:Bucket",
         ),
         (
             json!({ "type": "Bucket" }),
-            "program.resources.other.type: \"Bucket\" is no type: write package:Type or package:module:Type, such as aws:s3:Bucket",
+            "program.resources.other.type: \"Bucket\" is not a type; write package:Type or package:module:Type, such as aws:s3:Bucket",
         ),
         (
             json!({ "type": "a:b:c:D" }),
-            "program.resources.other.type: \"a:b:c:D\" is no type: write package:Type or package:module:Type, such as aws:s3:Bucket",
+            "program.resources.other.type: \"a:b:c:D\" is not a type; write package:Type or package:module:Type, such as aws:s3:Bucket",
         ),
         (
             json!({ "type": "a:b:C", "defaultProvider": false }),
-            "program.resources.other.defaultProvider: only a provider can have this, and the type is \"a:b:C\": remove it",
+            "program.resources.other.defaultProvider: only a provider can have this, but the type is \"a:b:C\": remove it",
         ),
         (
             json!({ "type": "a:b:C", "get": { "id": "" } }),
-            "program.resources.other.get.id: is empty: give the id that the provider knows the resource by",
+            "program.resources.other.get.id: is empty; set the id of the existing resource",
         ),
         (
             json!({ "type": "a:b:C", "get": { "id": "i" }, "properties": { "a": 1 } }),
-            "program.resources.other.get: stands beside properties: one reads a resource that exists, the other makes one; remove either",
+            "program.resources.other.get: get and properties are mutually exclusive; remove one",
         ),
         (
             json!({ "type": "a:b:C", "propertys": {} }),
-            "program.resources.other.propertys: there is no such field of a resource; did you mean \"properties\"?",
+            "program.resources.other.propertys: unknown resource field; did you mean \"properties\"?",
         ),
     ] {
         assert_eq!(
@@ -311,35 +311,35 @@ fn option_without_resource_is_a_problem() {
     for (options, expected) in [
         (
             json!({ "dependsOn": ["${bucket}", "bukcet"] }),
-            "dependsOn[1]: \"bukcet\" is a text, and a resource is needed: write \"${bucket}\"",
+            "dependsOn[1]: \"bukcet\" is a string, not a resource; write \"${bucket}\"",
         ),
         (
             json!({ "parent": "something" }),
-            "parent: \"something\" is a text, and a resource is needed: write ${name} of one",
+            "parent: \"something\" is a string, not a resource; write ${name} of a resource",
         ),
         (
             json!({ "provider": "x${bucket}" }),
-            "provider: \"x${bucket}\" is a text, and a resource is needed",
+            "provider: \"x${bucket}\" is a string, not a resource",
         ),
         (
             json!({ "provider": "${size}" }),
-            "provider: \"${size}\" is a config value, and a resource is needed",
+            "provider: \"${size}\" is a config value, not a resource",
         ),
         (
             json!({ "providers": { "aws": 7 } }),
-            "providers.aws: 7 is a number, and a resource is needed: write ${name}",
+            "providers.aws: 7 is a number, not a resource; write ${name}",
         ),
         (
             json!({ "deletedWith": true }),
-            "deletedWith: true is a boolean, and a resource is needed: write ${name}",
+            "deletedWith: true is a boolean, not a resource; write ${name}",
         ),
         (
             json!({ "replaceWith": ["bucket"] }),
-            "replaceWith[0]: \"bucket\" is a text, and a resource is needed: write \"${bucket}\"",
+            "replaceWith[0]: \"bucket\" is a string, not a resource; write \"${bucket}\"",
         ),
         (
             json!({ "dependson_": [] }),
-            "dependson_: there is no such option; did you mean \"dependsOn\"?",
+            "dependson_: unknown option; did you mean \"dependsOn\"?",
         ),
     ] {
         let expected = format!("program.resources.other.options.{expected}");
@@ -352,23 +352,23 @@ fn unknown_field_is_a_remark() {
     for (program, expected) in [
         (
             json!({ "novelty": 1 }),
-            "program.novelty: Pulumi knows no such field and does nothing with it",
+            "program.novelty: unknown field; Pulumi ignores it",
         ),
         (
             json!({ "resource": {} }),
-            "program.resource: Pulumi knows no such field and does nothing with it; did you mean \"resources\"?",
+            "program.resource: unknown field; Pulumi ignores it; did you mean \"resources\"?",
         ),
         (
             with_resource(&json!({ "type": "a:b:C", "novelty": 1 })),
-            "program.resources.other.novelty: this is no known field of a resource: Pulumi refuses it unless it is new",
+            "program.resources.other.novelty: unknown resource field; this version of Pulumi may reject it",
         ),
         (
             with_options(&json!({ "novelty": 1 })),
-            "program.resources.other.options.novelty: this is no known option: Pulumi refuses it unless it is new",
+            "program.resources.other.options.novelty: unknown option; this version of Pulumi may reject it",
         ),
         (
             with_options(&json!({ "DependsOn": ["${bucket}"] })),
-            "program.resources.other.options.DependsOn: is written \"dependsOn\"",
+            "program.resources.other.options.DependsOn: is spelled \"dependsOn\"",
         ),
     ] {
         let found = findings(&program);
@@ -383,8 +383,8 @@ fn undeclared_name_is_a_remark() {
     assert_eq!(
         remarks(&program),
         [
-            "program.outputs.a: \"bukcet\" is declared nowhere in the program, so the stack's config has to have it; did you mean \"bucket\"?",
-            "program.outputs.b: \"elsewhere\" is declared nowhere in the program, so the stack's config has to have it",
+            "program.outputs.a: \"bukcet\" is not declared in the program, so the stack's config must contain it; did you mean \"bucket\"?",
+            "program.outputs.b: \"elsewhere\" is not declared in the program, so the stack's config must contain it",
         ]
     );
 }
@@ -395,19 +395,19 @@ fn duplicate_name_is_a_problem() {
     for (program, expected) in [
         (
             json!({ "variables": { "a": 1 }, "resources": { "a": resource } }),
-            "program.variables.a: there is a resource of this name, too: rename one of them",
+            "program.variables.a: a resource has the same name; rename one",
         ),
         (
             json!({ "config": { "a": { "type": "string" } }, "resources": { "a": resource } }),
-            "program.resources.a: there is a config value of this name, too: rename one of them",
+            "program.resources.a: a config value has the same name; rename one",
         ),
         (
             json!({ "configuration": { "a": {} }, "variables": { "a": 1 } }),
-            "program.variables.a: there is a config value of this name, too: rename one of them",
+            "program.variables.a: a config value has the same name; rename one",
         ),
         (
             json!({ "variables": { "pulumi": 1 } }),
-            "program.variables.pulumi: this name is Pulumi's own, for pulumi.stack and the like: take another",
+            "program.variables.pulumi: this name is reserved by Pulumi; use another",
         ),
     ] {
         assert_eq!(problems(&program), [expected], "{program}");
@@ -420,18 +420,18 @@ fn cycle_is_a_problem_where_it_begins() {
     for (program, expected) in [
         (
             json!({ "variables": { "a": "${a}" } }),
-            "program.variables.a: needs itself: a -> a; take one of these references away",
+            "program.variables.a: refers to itself: a -> a; remove one of these references",
         ),
         (
             json!({ "variables": { "a": "${b}", "b": ["${c.d}"], "c": { "fn::toJSON": "x${a}" }, "d": "${a}" } }),
-            "program.variables.a: needs itself: a -> b -> c -> a; take one of these references away",
+            "program.variables.a: refers to itself: a -> b -> c -> a; remove one of these references",
         ),
         (
             json!({
                 "resources": { "r": resource(json!({ "dependsOn": ["${s}"] })), "s": resource(json!({ "parent": "${v}" })) },
                 "variables": { "v": "${r.id}" },
             }),
-            "program.resources.r: needs itself: r -> s -> v -> r; take one of these references away",
+            "program.resources.r: refers to itself: r -> s -> v -> r; remove one of these references",
         ),
     ] {
         assert_eq!(problems(&program), [expected], "{program}");
@@ -500,7 +500,8 @@ proptest! {
 }
 
 /// The problems of a program in a project file; nothing for one that is not of a Program's form.
-/// The problems of a project file. One that the CRD does not take never comes here: alias objects, as upstream's.
+/// The problems of a project file. One that the CRD does not take never comes here: alias objects,
+/// as upstream's.
 fn problems_of_project(text: &str) -> Vec<String> {
     let documents = pko_testkit::fixtures::parse(text).unwrap();
     let is_of_the_crd =
