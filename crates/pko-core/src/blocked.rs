@@ -1,4 +1,4 @@
-//! What kind of failure something is, and so who has to act: the user, another object, or time.
+//! Classes of failures: blocked on the user, blocked on a dependency, or transient.
 
 use std::time::Duration;
 
@@ -6,19 +6,18 @@ use pko_api::names::reasons::StackReason;
 
 use crate::{condition_set::Summary, step::Requeue};
 
-/// Who ends a failure.
+/// Why a Stack cannot proceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// The user: nothing helps but a change of the spec.
+    /// Only a change of the spec by the user helps.
     OnUser(StackReason, String),
-    /// Something else that may appear or change; looked at again after a while in any case.
+    /// Another object may appear or change. The Stack is requeued in any case.
     OnDependency(StackReason, String, Duration),
-    /// Time: tried again after a while.
+    /// Retried after the delay.
     Transient(StackReason, String, Duration),
 }
 
 impl Blocked {
-    /// How it is reported.
     #[must_use]
     pub fn summary(&self) -> Summary {
         match self {
@@ -29,7 +28,6 @@ impl Blocked {
         }
     }
 
-    /// What is said of it.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -39,7 +37,6 @@ impl Blocked {
         }
     }
 
-    /// When to look again.
     #[must_use]
     pub fn requeue(&self) -> Requeue {
         match self {

@@ -1,4 +1,5 @@
-//! Conditions as one set: who is True excludes whom, and a transition time moves only when a status does.
+//! [`ConditionSet`]: keeps Ready, Reconciling and Stalled exclusive, and changes a transition time
+//! only with the status.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -7,37 +8,37 @@ use pko_api::names::{
     reasons::StackReason,
 };
 
-/// The longest message that the API server stores in a condition; other messages keep to it, too, so that
-/// no object grows too large to be written.
-const LONGEST_MESSAGE: usize = 32_768;
-/// The longest reason that the API server stores in a condition.
-const LONGEST_REASON: usize = 1_024;
+/// The API server's limit for a condition's message. Other messages have the same limit, so that no
+/// object becomes too large to be written.
+const MAX_MESSAGE_BYTES: usize = 32_768;
+/// The API server's limit for a condition's reason.
+const MAX_REASON_BYTES: usize = 1_024;
 
-/// What the condition Ready says of a Stack that is up to date. Upstream's users know this text.
+/// The message of the condition Ready of a Stack that is up to date; upstream's text.
 pub(crate) const UP_TO_DATE: &str = "the stack has been processed and is up to date";
 
-/// The conditions of an object while its next status is made.
+/// The conditions of an object while its next status is built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionSet {
     conditions: Vec<Condition>,
     now: Timestamp,
 }
 
-/// Where a Stack is, in the manner of kstatus: exactly one of these.
+/// The state of a Stack in terms of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summary {
     /// Up to date.
     Ready,
-    /// Up to date, and there is something to say: that nobody has looked for a while, or what the spec has in vain.
+    /// Up to date, with a remark: the source does not respond, or a part of the spec is ignored.
     ReadyBut(StackReason, String),
-    /// Under way, or tried again later.
+    /// In progress, or waiting for a retry.
     Reconciling(StackReason, String),
-    /// Waits for somebody.
+    /// Waiting for the user or for another object.
     Stalled(StackReason, String),
 }
 
 impl ConditionSet {
-    /// Starts from what is stored.
+    /// Starts with the stored conditions.
     #[must_use]
     pub fn new(stored: &[Condition], now: Timestamp) -> Self {
         Self {
@@ -68,7 +69,7 @@ impl ConditionSet {
             type_: kind.as_str().to_owned(),
             status: status.as_str().to_owned(),
             reason: reason.to_owned(),
-            message: shortened(message),
+            message: shorten(message),
             observed_generation: None,
             last_transition_time,
         };
@@ -78,14 +79,13 @@ impl ConditionSet {
         }
     }
 
-    /// Removes a condition.
     pub fn remove(&mut self, kind: ConditionType) {
         self.conditions
             .retain(|condition| condition.type_ != kind.as_str());
     }
 
-    /// Says where a Stack is: Ready, Reconciling and Stalled exclude each other.
-    pub fn summarise(&mut self, summary: &Summary) {
+    /// Sets Ready, Reconciling and Stalled, which exclude each other.
+    pub fn set_summary(&mut self, summary: &Summary) {
         use ConditionStatus::{False, True};
         use ConditionType::{Ready, Reconciling, Stalled};
 
@@ -120,21 +120,18 @@ impl ConditionSet {
         }
     }
 
-    /// The conditions as they are written.
     #[must_use]
     pub fn into_conditions(self) -> Vec<Condition> {
         self.conditions
     }
 }
 
-/// Whether a condition of this type is True.
 #[must_use]
 pub fn is_true(conditions: &[Condition], kind: ConditionType) -> bool {
     find(conditions, kind)
         .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
 }
 
-/// The condition of this type.
 #[must_use]
 pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition> {
     conditions
@@ -142,11 +139,11 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
         .find(|condition| condition.type_ == kind.as_str())
 }
 
-/// Whether the API server takes this text, which may come from elsewhere, as a condition's reason.
+/// Whether the API server accepts this text, such as one from an agent, as a condition's reason.
 #[must_use]
 pub fn is_reason(text: &str) -> bool {
     let word = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    text.len() <= LONGEST_REASON
+    text.len() <= MAX_REASON_BYTES
         && text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.ends_with(word)
         && text
@@ -154,24 +151,24 @@ pub fn is_reason(text: &str) -> bool {
             .all(|character| word(character) || ",:".contains(character))
 }
 
-/// Keeps the beginning and the end of a message that is too long: the cause is often in the last lines.
+/// Cuts out the middle of a message that is too long. The cause is often in the last lines.
 #[must_use]
-pub fn shortened(message: &str) -> String {
-    shortened_to(message, LONGEST_MESSAGE)
+pub fn shorten(message: &str) -> String {
+    shorten_to(message, MAX_MESSAGE_BYTES)
 }
 
-/// The longest part of a message that tells what another object says.
-const LONGEST_BRIEF: usize = 1_024;
+/// The limit for a quoted message of another object.
+const MAX_QUOTE_BYTES: usize = 1_024;
 
-/// What another object says, short enough to be a part of a message.
+/// A message of another object, short enough to be quoted in a message.
 #[must_use]
 pub(crate) fn brief(message: &str) -> String {
-    shortened_to(message.trim(), LONGEST_BRIEF)
+    shorten_to(message.trim(), MAX_QUOTE_BYTES)
 }
 
-/// Keeps the beginning and the end of a text of more bytes than this.
+/// Cuts out the middle of a text of more than this many bytes.
 #[must_use]
-pub(crate) fn shortened_to(message: &str, most: usize) -> String {
+pub(crate) fn shorten_to(message: &str, most: usize) -> String {
     if message.len() <= most {
         return message.to_owned();
     }
@@ -193,9 +190,9 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn summarised(stored: &[Condition], second: i64, summary: &Summary) -> Vec<Condition> {
+    fn conditions_for(stored: &[Condition], second: i64, summary: &Summary) -> Vec<Condition> {
         let mut set = ConditionSet::new(stored, at(second));
-        set.summarise(summary);
+        set.set_summary(summary);
         set.into_conditions()
     }
 
@@ -238,28 +235,28 @@ mod tests {
             ),
             (&Summary::Ready, vec!["Ready=True ProcessingCompleted"]),
         ] {
-            conditions = summarised(&conditions, 1, summary);
+            conditions = conditions_for(&conditions, 1, summary);
             assert_eq!(texts(&conditions), expected);
         }
     }
 
     #[test]
     fn condition_time_moves_only_with_the_status() {
-        let first = summarised(
+        let first = conditions_for(
             &[],
             1,
             &Summary::Reconciling(StackReason::StackProcessing, "a".into()),
         );
-        let second = summarised(
+        let second = conditions_for(
             &first,
             2,
             &Summary::Reconciling(StackReason::RetryingAfterFailure, "b".into()),
         );
         assert_eq!(second[1].last_transition_time, Time(at(1)));
         assert_eq!(second[1].message, "b");
-        let third = summarised(&second, 3, &Summary::Ready);
+        let third = conditions_for(&second, 3, &Summary::Ready);
         assert_eq!(third[0].last_transition_time, Time(at(3)));
-        assert_eq!(summarised(&third, 4, &Summary::Ready), third);
+        assert_eq!(conditions_for(&third, 4, &Summary::Ready), third);
     }
 
     #[test]
@@ -268,7 +265,7 @@ mod tests {
         let mut set = ConditionSet::new(&[], at(1));
         set.set(ConditionType::Ready, ConditionStatus::False, "R", &message);
         let stored = &set.into_conditions()[0].message;
-        assert!(stored.len() <= LONGEST_MESSAGE);
+        assert!(stored.len() <= MAX_MESSAGE_BYTES);
         assert!(stored.starts_with("begin") && stored.ends_with("end"));
     }
     #[test]
@@ -276,7 +273,7 @@ mod tests {
         for reason in ["UpdateConflict", "a", "A_b,c:d1"] {
             assert!(is_reason(reason), "{reason}");
         }
-        let long = "a".repeat(LONGEST_REASON + 1);
+        let long = "a".repeat(MAX_REASON_BYTES + 1);
         for text in ["", "1a", "_a", "a:", "exit status 255", "ä", "a\n", &long] {
             assert!(!is_reason(text), "{text}");
         }

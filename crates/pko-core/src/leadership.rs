@@ -1,40 +1,43 @@
-//! Which of several managers leads: the one that holds the Lease. Pure: what is seen goes in, with the time
-//! since the start, and what to do comes out.
+//! Leader election: the manager that holds the Lease leads. Pure: the input is the observed Lease
+//! and the time since the start, the output is a [`LeaseAction`].
 //!
-//! Nobody's clock is believed but our own: a Lease is over when *we* have seen it unchanged for as long as its
-//! holder said that it lasts.
+//! Only the local clock counts: a Lease has expired when *this* manager has observed it unchanged
+//! for the duration in its spec.
+//!
+//! The decision is hand-written, in 110 lines, because kube has no leader election. The requests
+//! are in `pko-operator/src/leader_election.rs`. Upstream's Lease, flags and timing are kept, so
+//! that managers of both versions exclude each other.
 
 use std::time::Duration;
 
-/// How long things take.
+/// The durations of leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTiming {
-    /// How long a Lease lasts that is not renewed.
+    /// How long a Lease is valid without renewal.
     pub lease: Duration,
-    /// How long a leader tries to renew before it gives up.
+    /// How long a leader retries a renewal before it exits.
     pub renew_deadline: Duration,
-    /// The pause between two tries.
+    /// The pause between two attempts.
     pub retry: Duration,
 }
 
-/// Times with which no leader could stay one.
+/// Durations with which no leader could keep the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTiming {
-    /// A leader would still believe in itself when others take over.
+    /// Another manager could take over before the leader gives up.
     #[error(
         "--leader-election-lease-duration must be longer than --leader-election-renew-deadline"
     )]
     Lease,
-    /// There would be no time for a second try.
+    /// The leader could not retry a renewal.
     #[error("--leader-election-renew-deadline must be longer than --leader-election-retry-period")]
     Renewal,
-    /// A pause of no time is a hot loop.
+    /// Attempts without a pause are a busy loop.
     #[error("--leader-election-retry-period must be greater than zero")]
     Retry,
 }
 
 impl LeaseTiming {
-    /// Whether a leader could stay one.
     pub fn check(self) -> Result<Self, InvalidTiming> {
         if self.retry.is_zero() {
             return Err(InvalidTiming::Retry);
@@ -49,38 +52,38 @@ impl LeaseTiming {
     }
 }
 
-/// A Lease, as the API server shows it.
+/// A Lease, as read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedLease {
-    /// Who has it; nobody if empty.
+    /// The holder's identity; empty if the Lease is free.
     pub holder: String,
-    /// Changes with every write.
+    /// The resource version, which changes with every write.
     pub version: String,
-    /// How long its holder says that it lasts.
+    /// The duration that the holder wrote.
     pub lasts: Duration,
 }
 
-/// What a candidate does next.
+/// The next action of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAction {
-    /// There is no Lease: make it.
+    /// No Lease exists.
     Create,
-    /// Nobody has it, or not any more: take it.
+    /// The Lease is free, ours, or expired.
     Take,
-    /// Somebody has it: look again after the pause.
+    /// Another manager holds the Lease; read it again after the pause.
     Wait,
 }
 
-/// One who wants to lead.
+/// A manager that takes part in leader election.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     identity: String,
-    /// The version that was seen last, and since when.
+    /// The last observed version, and the time of its first observation.
     last: Option<(String, Duration)>,
 }
 
 impl Candidate {
-    /// Under this name, which nobody else has.
+    /// The identity must be unique.
     #[must_use]
     pub fn new(identity: String) -> Self {
         Self {
@@ -89,24 +92,24 @@ impl Candidate {
         }
     }
 
-    /// What to do about the Lease, so long after the start.
-    pub fn next(&mut self, seen: Option<&ObservedLease>, now: Duration) -> LeaseAction {
-        let Some(seen) = seen else {
+    /// Decides, and remembers the observed Lease. `now` is the time since the start.
+    pub fn next_action(&mut self, lease: Option<&ObservedLease>, now: Duration) -> LeaseAction {
+        let Some(lease) = lease else {
             return LeaseAction::Create;
         };
-        if seen.holder.is_empty() || seen.holder == self.identity {
+        if lease.holder.is_empty() || lease.holder == self.identity {
             return LeaseAction::Take;
         }
         match &self.last {
-            Some((version, since)) if *version == seen.version => {
-                if now.saturating_sub(*since) >= seen.lasts {
+            Some((version, since)) if *version == lease.version => {
+                if now.saturating_sub(*since) >= lease.lasts {
                     LeaseAction::Take
                 } else {
                     LeaseAction::Wait
                 }
             }
             _ => {
-                self.last = Some((seen.version.clone(), now));
+                self.last = Some((lease.version.clone(), now));
                 LeaseAction::Wait
             }
         }
@@ -123,7 +126,7 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn seen(holder: &str, version: &str) -> ObservedLease {
+    fn lease(holder: &str, version: &str) -> ObservedLease {
         ObservedLease {
             holder: holder.to_owned(),
             version: version.to_owned(),
@@ -137,13 +140,16 @@ mod tests {
 
     #[test]
     fn free_lease_is_taken_at_once() {
-        assert_eq!(candidate().next(None, seconds(0)), LeaseAction::Create);
         assert_eq!(
-            candidate().next(Some(&seen("", "1")), seconds(0)),
+            candidate().next_action(None, seconds(0)),
+            LeaseAction::Create
+        );
+        assert_eq!(
+            candidate().next_action(Some(&lease("", "1")), seconds(0)),
             LeaseAction::Take
         );
         assert_eq!(
-            candidate().next(Some(&seen("me", "1")), seconds(0)),
+            candidate().next_action(Some(&lease("me", "1")), seconds(0)),
             LeaseAction::Take
         );
     }
@@ -154,7 +160,7 @@ mod tests {
         for time in 0..100 {
             let version = format!("{}", time / 5);
             assert_eq!(
-                candidate.next(Some(&seen("other", &version)), seconds(time)),
+                candidate.next_action(Some(&lease("other", &version)), seconds(time)),
                 LeaseAction::Wait
             );
         }
@@ -163,18 +169,21 @@ mod tests {
     #[test]
     fn expired_lease_is_taken_over() {
         let mut candidate = candidate();
-        let other = seen("other", "7");
+        let other = lease("other", "7");
         for time in [3, 10, 22] {
             assert_eq!(
-                candidate.next(Some(&other), seconds(time)),
+                candidate.next_action(Some(&other), seconds(time)),
                 LeaseAction::Wait,
                 "{time}"
             );
         }
-        assert_eq!(candidate.next(Some(&other), seconds(23)), LeaseAction::Take);
-        let renewed = seen("other", "8");
         assert_eq!(
-            candidate.next(Some(&renewed), seconds(24)),
+            candidate.next_action(Some(&other), seconds(23)),
+            LeaseAction::Take
+        );
+        let renewed = lease("other", "8");
+        assert_eq!(
+            candidate.next_action(Some(&renewed), seconds(24)),
             LeaseAction::Wait,
             "it was not dead"
         );
@@ -185,10 +194,16 @@ mod tests {
         let mut candidate = candidate();
         let short = ObservedLease {
             lasts: seconds(1),
-            ..seen("other", "1")
+            ..lease("other", "1")
         };
-        assert_eq!(candidate.next(Some(&short), seconds(0)), LeaseAction::Wait);
-        assert_eq!(candidate.next(Some(&short), seconds(1)), LeaseAction::Take);
+        assert_eq!(
+            candidate.next_action(Some(&short), seconds(0)),
+            LeaseAction::Wait
+        );
+        assert_eq!(
+            candidate.next_action(Some(&short), seconds(1)),
+            LeaseAction::Take
+        );
     }
 
     #[test]

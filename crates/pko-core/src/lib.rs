@@ -1,15 +1,14 @@
 //! The operator's decisions. Nothing here does I/O, reads the clock or generates a random name.
 //!
-//! Each kind is a small state machine: what is *observed* of an object, a table of *rules* (the first
-//! match wins), and a [`Step`] as the outcome: a *read* or a *write* whose response is needed to
-//! decide, or a *plan* of effects to perform in order. See [`step`] for the driver's contract.
+//! Each kind is a small state machine: the *observed* state, a table of *rules* (the first match
+//! wins), and a [`Step`] as the outcome. A step is a *read* or a *write* whose response a later
+//! rule needs, or a *plan* of effects to perform in order. See [`step`] for the driver's contract.
 #![expect(missing_docs, reason = "only this workspace links the crate")]
 
 pub mod blocked;
 pub mod cached_metadata;
 pub mod condition_set;
 pub mod finalizers;
-mod hex;
 pub mod leadership;
 mod list_limit;
 pub mod merge;

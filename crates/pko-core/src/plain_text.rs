@@ -1,7 +1,7 @@
-//! Text from elsewhere without what only a terminal understands: colors and other escape sequences.
+//! Removes colors and other escape sequences from the output of other programs.
 
-/// The text without escape sequences and control characters; line breaks and tabs stay. A sequence
-/// that does not end costs no more than its line.
+/// The text without escape sequences and control characters, except line breaks and tabs. An
+/// unterminated sequence removes at most the rest of its line.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let lines = text.split('\n');

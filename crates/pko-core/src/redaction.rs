@@ -1,12 +1,11 @@
-//! Text from elsewhere, such as the last lines of a container's log, without what looks like a secret.
+//! Redacts the output of other programs, such as the last lines of a container's log.
 //!
-//! Our own programs mask what they know to be secret before they print it. This is for everybody else's, so it goes
-//! by looks: credentials in addresses, and values of names that say what they are.
+//! Our own programs redact known secrets before they print. For other programs this module relies
+//! on patterns: credentials in URLs, values of names such as `password`, and prefixes of tokens.
 
-/// What stands in the place of a secret.
 const MASK: &str = "[secret]";
-/// Names whose values are secret, wherever in the name the word is.
-const TELLING: [&str; 8] = [
+/// The value of a name that contains one of these words is secret.
+const SECRET_WORDS: [&str; 8] = [
     "token",
     "secret",
     "password",
@@ -16,8 +15,8 @@ const TELLING: [&str; 8] = [
     "apikey",
     "access_key",
 ];
-/// How well-known tokens begin.
-const TOKENS: [&str; 8] = [
+/// Prefixes of well-known tokens.
+const TOKEN_PREFIXES: [&str; 8] = [
     "pul-",
     "ghp_",
     "gho_",
@@ -28,44 +27,44 @@ const TOKENS: [&str; 8] = [
     "AKIA",
 ];
 
-/// The text without what looks like a secret.
+/// Replaces everything that looks like a secret.
 #[must_use]
-pub fn redacted(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(line).collect();
+pub fn redact(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(redact_line).collect();
     lines.join("\n")
 }
 
-fn line(line: &str) -> String {
+fn redact_line(line: &str) -> String {
     let mut secret_follows = false;
     let words = line.split(' ').map(|word| {
-        let shown = if secret_follows && !word.is_empty() {
+        let redacted = if secret_follows && !word.is_empty() {
             MASK.to_owned()
         } else {
-            self::word(word)
+            redact_word(word)
         };
         // `Authorization: Bearer …`, `password: …`, `--token …`
-        secret_follows = (secret_follows && word.is_empty()) || announces(word);
-        shown
+        secret_follows = (secret_follows && word.is_empty()) || precedes_secret(word);
+        redacted
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the next word is a secret.
-fn announces(word: &str) -> bool {
+fn precedes_secret(word: &str) -> bool {
     let bare = word.trim_matches(|character: char| "\"'".contains(character));
     if ["bearer", "basic"].contains(&bare.to_ascii_lowercase().as_str()) {
         return true;
     }
     let name = bare.strip_suffix([':', '=']);
     let flag = bare.strip_prefix("--").filter(|flag| !flag.contains('='));
-    name.or(flag).is_some_and(is_telling)
+    name.or(flag).is_some_and(is_secret_name)
 }
 
-fn word(word: &str) -> String {
-    if let Some(masked) = address(word) {
-        return masked;
+fn redact_word(word: &str) -> String {
+    if let Some(redacted) = redact_url(word) {
+        return redacted;
     }
-    if TOKENS
+    if TOKEN_PREFIXES
         .iter()
         .any(|token| word.trim_start_matches(['"', '\'']).starts_with(token))
     {
@@ -73,7 +72,7 @@ fn word(word: &str) -> String {
     }
     for separator in ['=', ':'] {
         if let Some((name, value)) = word.split_once(separator)
-            && is_telling(name)
+            && is_secret_name(name)
             && value.len() > 1
         {
             return format!("{name}{separator}{MASK}");
@@ -82,8 +81,8 @@ fn word(word: &str) -> String {
     word.to_owned()
 }
 
-/// An address without the credentials in it.
-fn address(word: &str) -> Option<String> {
+/// A URL without its credentials.
+fn redact_url(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, path) = rest.split_at_checked(end)?;
@@ -91,10 +90,10 @@ fn address(word: &str) -> Option<String> {
     Some(format!("{scheme}://{MASK}@{host}{path}"))
 }
 
-fn is_telling(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let looks_like_a_name = name.len() <= 64 && !name.contains('/');
-    looks_like_a_name && TELLING.iter().any(|word| name.contains(word))
+    looks_like_a_name && SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]
@@ -102,8 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secret_like_text_is_masked() {
-        for (text, shown) in [
+    fn secret_like_text_is_redacted() {
+        for (text, expected) in [
             (
                 "clone https://user:hunter2@git.test/a failed",
                 "clone https://[secret]@git.test/a failed",
@@ -123,7 +122,7 @@ mod tests {
             ("a\nDB_PASSWORD=x1\nb", "a\nDB_PASSWORD=[secret]\nb"),
             ("password:  hunter2", "password:  [secret]"),
         ] {
-            assert_eq!(redacted(text), shown);
+            assert_eq!(redact(text), expected);
         }
     }
 
@@ -137,7 +136,7 @@ mod tests {
             "exit code: 1",
             "ns/token:latest",
         ] {
-            assert_eq!(redacted(text), text);
+            assert_eq!(redact(text), text);
         }
     }
 }

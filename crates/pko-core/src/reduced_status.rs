@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::condition_set::shortened_to;
+use crate::condition_set::shorten_to;
 
 /// The longest field that is kept.
 const MAX_FIELD_BYTES: usize = 16 * 1024;
@@ -41,7 +41,7 @@ pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
 /// Recursion ends: a status has as many levels as was parsed.
 fn with_short_texts(value: &Value) -> Value {
     match value {
-        Value::String(text) => shortened_to(text, MAX_TEXT_BYTES).into(),
+        Value::String(text) => shorten_to(text, MAX_TEXT_BYTES).into(),
         Value::Array(items) => items.iter().map(with_short_texts).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();

@@ -141,7 +141,7 @@ impl LeaseHolder {
     ) -> Result<bool, RequestError> {
         let found: Option<Lease> = pko_kube::find(&self.client, &self.namespace, NAME).await?;
         let seen = found.as_ref().map(observe);
-        let written = match (candidate.next(seen.as_ref(), now), found) {
+        let written = match (candidate.next_action(seen.as_ref(), now), found) {
             (LeaseAction::Wait, _) => return Ok(false),
             (LeaseAction::Take, Some(lease)) => self.write(self.with_holder(lease)).await,
             (LeaseAction::Create | LeaseAction::Take, _) => self.create().await,

@@ -1,4 +1,4 @@
-//! Where a merge is, as a path that costs nothing until it is written.
+//! [`FieldPath`]: the path of a field, which allocates nothing until it is printed.
 
 use std::fmt;
 

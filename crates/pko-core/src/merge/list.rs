@@ -1,4 +1,4 @@
-//! Lists that merge, in time in proportion to their length: what is in them is found by a hash.
+//! Merges lists in linear time: items are found by hash.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{MergeError, MergeField, field_path::FieldPath, merge_object};
 
-/// Values, numbered in the order in which they were first met.
+/// Numbers values in the order of their first occurrence.
 #[derive(Default)]
 struct Numbers(HashMap<Value, usize>);
 
@@ -17,24 +17,24 @@ impl Numbers {
     }
 }
 
-/// An item of a list with the number of its value, or of its key.
+/// An item of a list, with the number of its value or of its key.
 struct Numbered<T> {
     number: usize,
     item: T,
 }
 
-/// Plain values: those of both, each once, in the order that [`interleave`] gives them.
-pub(super) fn unite(base: Vec<Value>, patch: &[Value]) -> Vec<Value> {
+/// The union of plain values, in the order of [`interleave`].
+pub(super) fn union(base: Vec<Value>, patch: &[Value]) -> Vec<Value> {
     let mut numbers = Numbers::default();
     let mut kept = distinct(base, &mut numbers);
     let in_base = numbers.0.len();
     let new = distinct(patch.to_vec(), &mut numbers);
-    let wanted: HashSet<usize> = new.iter().map(|new| new.number).collect();
-    kept.retain(|kept| !wanted.contains(&kept.number));
+    let in_patch: HashSet<usize> = new.iter().map(|new| new.number).collect();
+    kept.retain(|kept| !in_patch.contains(&kept.number));
     interleave(kept, new, in_base)
 }
 
-/// Each value once.
+/// Removes duplicates.
 fn distinct(values: Vec<Value>, numbers: &mut Numbers) -> Vec<Numbered<Value>> {
     let mut seen = HashSet::new();
     let values = values.into_iter().map(|item| Numbered {
@@ -44,7 +44,7 @@ fn distinct(values: Vec<Value>, numbers: &mut Numbers) -> Vec<Numbered<Value>> {
     values.filter(|value| seen.insert(value.number)).collect()
 }
 
-/// Objects: those with the same key are merged, the others follow [`interleave`].
+/// Merges objects with the same key; the order is that of [`interleave`].
 pub(super) fn merge(
     field: &MergeField,
     key: &'static str,
@@ -59,23 +59,23 @@ pub(super) fn merge(
         items.push(list.numbered(item, &mut numbers)?);
     }
     let in_base = numbers.0.len();
-    let mut wanted = HashMap::new();
+    let mut in_patch = HashMap::new();
     for new in patch {
         let new = list.numbered(new.clone(), &mut numbers)?;
-        let next = wanted.len();
-        wanted.entry(new.number).or_insert(next);
+        let next = in_patch.len();
+        in_patch.entry(new.number).or_insert(next);
         list.put(&mut items, new)?;
     }
     let (mut new, kept): (Vec<_>, Vec<_>) = items
         .items
         .into_iter()
-        .partition(|item| wanted.contains_key(&item.number));
-    new.sort_by_key(|item| wanted.get(&item.number));
+        .partition(|item| in_patch.contains_key(&item.number));
+    new.sort_by_key(|item| in_patch.get(&item.number));
     let merged = interleave(kept, new, in_base);
     Ok(merged.into_iter().map(Value::Object).collect())
 }
 
-/// Objects, and for each number the first of them.
+/// Objects, and the index of the first one with each number.
 #[derive(Default)]
 struct Items {
     items: Vec<Numbered<Map<String, Value>>>,
@@ -136,9 +136,9 @@ impl Keyed<'_> {
     }
 }
 
-/// What only the base has, and what the patch has: each keeps its order, and one of the base goes first
-/// only where it stood before the other in the base too. So a new item stands before old ones. Numbers
-/// below `in_base` are those of the base, in its order.
+/// Combines the items that only the base has with those of the patch. Each group keeps its order.
+/// An item of the base comes before one of the patch only if it did so in the base; new items of
+/// the patch come first. Numbers below `in_base` belong to the base, in its order.
 fn interleave<T>(kept: Vec<Numbered<T>>, new: Vec<Numbered<T>>, in_base: usize) -> Vec<T> {
     let mut merged = Vec::with_capacity(kept.len() + new.len());
     let mut kept = kept.into_iter().peekable();

@@ -1,8 +1,13 @@
-//! Kubernetes' strategic merge of a template over a generated object: what `kubectl patch` and upstream do.
+//! Kubernetes' strategic merge patch: merges a template over a generated object, as `kubectl patch`
+//! and upstream do.
 //!
-//! Objects merge deeply, null removes, most lists are replaced, and some lists merge by a key of their
-//! items. Which lists and by which key is a fact of the [`MergeSchema`]. Directives (`$patch` and the like) are
-//! not followed: the schema of a template prunes them before they reach us.
+//! Objects merge deeply, null removes a field, most lists are replaced, and some lists merge by a
+//! key of their items. The [`MergeSchema`] defines these lists and keys. Directives (`$patch` and
+//! the like) are not supported: the schema of a template prunes them first.
+//!
+//! The merge is hand-written, in 440 lines with its schemas. kube leaves strategic merges to the
+//! API server, and `json-patch` implements only RFC 6902 and RFC 7386, which replace every list. A
+//! test compares it with Kubernetes' own code.
 
 mod field_path;
 mod list;
@@ -20,23 +25,13 @@ use schema::{Lists, MergeField};
 /// A template that can't be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// The items of this list are found by a key, and one has none.
     #[error("{list}: an item lacks the merge key `{key}`; add it")]
-    NoKey {
-        /// The path of the list
-        list: String,
-        /// The key
-        key: &'static str,
-    },
-    /// The items of this list are found by a key, and one is no object.
+    NoKey { list: String, key: &'static str },
     #[error("{list}: an item is not an object")]
-    NotAnObject {
-        /// The path of the list
-        list: String,
-    },
+    NotAnObject { list: String },
 }
 
-/// The base with the patch over it.
+/// Merges the patch over the base.
 pub fn merge(kind: &'static MergeSchema, base: Value, patch: &Value) -> Result<Value, MergeError> {
     merge_value(&MergeField::object("", kind), &FieldPath::ROOT, base, patch)
 }
@@ -53,10 +48,10 @@ fn merge_value(
         }
         (Value::Array(base), Value::Array(patch)) => match field.lists {
             Lists::Replaced => Ok(patch.clone().into()),
-            Lists::United => Ok(list::unite(base, patch).into()),
+            Lists::Union => Ok(list::union(base, patch).into()),
             Lists::ByKey(key) => list::merge(field, key, path, base, patch).map(Value::Array),
         },
-        // Of another type, so that the nulls in it have nothing to remove.
+        // The types differ, so the patch's nulls remove nothing.
         (_, patch) => Ok(without_nulls(patch)),
     }
 }
@@ -84,7 +79,7 @@ fn merge_object(
     Ok(base)
 }
 
-/// A null in a patch removes; where there is nothing to remove it says nothing.
+/// Drops nulls, which only remove fields of a base.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -1,28 +1,27 @@
-//! What must be known of a kind to merge it: how its lists merge.
+//! [`MergeSchema`]: how the lists of a kind merge.
 
 use super::schemas::POD_SPEC;
 
-/// The fields of a kind that are not simply merged or replaced.
+/// The fields of a kind with a special merge.
 #[derive(Debug)]
 pub struct MergeSchema(pub(super) &'static [MergeField]);
 
-/// How a field merges.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MergeField {
     pub(super) name: &'static str,
-    /// Of the object, or of the items of the list; nothing if every list in it is replaced.
+    /// The schema of the object or of the list's items; `None` if every list in it is replaced.
     pub(super) kind: Option<&'static MergeSchema>,
     pub(super) lists: Lists,
 }
 
-/// How two lists become one.
+/// How two lists merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lists {
-    /// The new one takes the old one's place.
+    /// The new list replaces the old one.
     Replaced,
-    /// Plain values: those of both, each once.
-    United,
-    /// Objects: those with the same value of this field are merged.
+    /// Plain values: the union of both lists.
+    Union,
+    /// Objects: those with the same value of this field merge.
     ByKey(&'static str),
 }
 
@@ -34,7 +33,7 @@ impl MergeSchema {
 }
 
 impl MergeField {
-    /// One of which nothing is known.
+    /// A field without a special merge.
     pub(super) const PLAIN: Self = Self {
         name: "",
         kind: None,
@@ -61,17 +60,17 @@ impl MergeField {
         }
     }
 
-    pub(super) const fn united(name: &'static str) -> Self {
+    pub(super) const fn union(name: &'static str) -> Self {
         Self {
             name,
             kind: None,
-            lists: Lists::United,
+            lists: Lists::Union,
         }
     }
 }
 
 static OBJECT_META: MergeSchema = MergeSchema(&[
-    MergeField::united("finalizers"),
+    MergeField::union("finalizers"),
     MergeField::list("ownerReferences", "uid", None),
 ]);
 
@@ -84,18 +83,17 @@ static WORKSPACE_SPEC: MergeSchema = MergeSchema(&[
 ]);
 
 impl MergeSchema {
-    /// A pod template.
     pub const POD_TEMPLATE: Self = Self(&[
         MergeField::object("metadata", &OBJECT_META),
         MergeField::object("spec", &POD_SPEC),
     ]);
 
-    /// A Workspace, for the template in a Stack.
+    /// For `spec.workspaceTemplate` of a Stack.
     pub const WORKSPACE: Self = Self(&[
         MergeField::object("metadata", &OBJECT_META),
         MergeField::object("spec", &WORKSPACE_SPEC),
     ]);
 
-    /// An Update, for the template in a Stack.
+    /// For `spec.updateTemplate` of a Stack.
     pub const UPDATE: Self = Self(&[MergeField::object("metadata", &OBJECT_META)]);
 }

@@ -7,7 +7,7 @@ fn merged(base: Value, patch: &Value) -> Value {
     merge(&MergeSchema::POD_TEMPLATE, base, patch).unwrap()
 }
 
-/// Containers by their names alone.
+/// Containers with only a name.
 fn containers(names: &[&str]) -> Value {
     let items: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
     json!({"spec": {"containers": items}})
@@ -114,14 +114,14 @@ fn items_of_the_same_key_merge_by_schema() {
             "volumeMounts": [{"mountPath": "/share", "name": "share", "readOnly": true}],
             "ports": [{"containerPort": 50051, "name": "grpc", "protocol": "TCP"}],
         }],
-        // Both sources, which the API server refuses: the user is told, and nothing is guessed.
+        // The API server rejects two sources, and names the field.
         "volumes": [{"name": "share", "emptyDir": {}, "persistentVolumeClaim": {"claimName": "x"}}],
     }});
     assert_eq!(merged(base, &patch), expected);
 }
 
 #[test]
-fn plain_value_lists_are_united() {
+fn plain_value_lists_are_combined() {
     let finalizers = |names: &[&str]| json!({"metadata": {"finalizers": names}});
     let result = merged(finalizers(&["a", "b"]), &finalizers(&["c", "b", "c"]));
     assert_eq!(result, finalizers(&["c", "a", "b"]));
@@ -165,7 +165,7 @@ fn update_lists_are_replaced() {
     assert_eq!(merge(&MergeSchema::UPDATE, base, &patch).unwrap(), expected);
 }
 
-/// Once, twice and in another order: lists so long that only a linear merge ends.
+/// Once, twice and in another order, with lists for which only a linear merge is fast enough.
 #[test]
 fn long_lists_merge() {
     const ENTRIES: usize = 40_000;
@@ -213,7 +213,7 @@ fn items_without_key_are_rejected() {
     );
 }
 
-/// Container names, each once.
+/// Distinct container names.
 fn names() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::btree_set("[a-e]", 0..5)
         .prop_map(|names| names.into_iter().collect::<Vec<_>>())

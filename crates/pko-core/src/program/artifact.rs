@@ -7,8 +7,6 @@ use pko_api::Program;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
-
 /// The one file in the archive.
 pub const PROJECT_FILE: &str = "Pulumi.yaml";
 /// Upstream's mode of the one file in the archive.
@@ -77,7 +75,7 @@ pub(super) fn project_file(program: &Program) -> Result<String, serde_json::Erro
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::artifact::{ArchiveError, PROJECT_FILE, project_file};
-use crate::hex::hex;
 
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -139,7 +138,7 @@ fn shortened(name: &str, longest: usize) -> String {
         return name.to_owned();
     }
     let hash = Sha256::digest(name.as_bytes());
-    let hash = hex(hash.get(..HASH_BYTES).unwrap_or_default());
+    let hash = hex::encode(hash.get(..HASH_BYTES).unwrap_or_default());
     let end = name.floor_char_boundary(longest.saturating_sub(hash.len() + 1));
     let begin = name.get(..end).unwrap_or_default();
     format!("{}-{hash}", begin.trim_end_matches(['.', '-']))

@@ -11,7 +11,7 @@ use pko_api::{
 use super::{ObservedStack, StackEffect, StackStep, check, rules::finalize};
 use crate::{
     Blocked, Event,
-    condition_set::{ConditionSet, Summary, UP_TO_DATE, find, is_true, shortened},
+    condition_set::{ConditionSet, Summary, UP_TO_DATE, find, is_true, shorten},
     step::{Requeue, finish},
 };
 
@@ -46,7 +46,7 @@ impl StackEvaluation {
         status.observed_reconcile_request = Some(self.observed.request().into_owned());
         status.applied = self.applied();
         let mut conditions = ConditionSet::new(&status.conditions, self.now);
-        conditions.summarise(&self.remarked(summary));
+        conditions.set_summary(&self.remarked(summary));
         status.conditions = conditions.into_conditions();
         status
     }
@@ -186,7 +186,7 @@ impl StackEvaluation {
         let blocked = finalize::with_way_out(self, blocked);
         let message = blocked.message();
         let stalled = find(&self.status.conditions, ConditionType::Stalled);
-        let told = stalled.is_some_and(|condition| condition.message == shortened(message));
+        let told = stalled.is_some_and(|condition| condition.message == shorten(message));
         let news = (!told).then(|| Event {
             reason: StackEvent::StackConfigInvalid,
             message: message.to_owned(),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Event, Fact,
-    condition_set::{find, is_true, shortened},
+    condition_set::{find, is_true, shorten},
     finalizers::is_released,
     step::Requeue,
 };
@@ -229,7 +229,7 @@ fn last_update(
         Ok(remark) => LastUpdate {
             operation: ending.operation,
             state: Some(UpdateState::Succeeded),
-            message: remark.map(|remark| shortened(&remark)),
+            message: remark.map(|remark| shorten(&remark)),
             last_successful_commit: current.commit.clone(),
             ..common
         },
@@ -239,7 +239,7 @@ fn last_update(
             LastUpdate {
                 operation: ending.operation,
                 state: Some(UpdateState::Failed),
-                message: Some(shortened(&failure.message)).filter(|message| !message.is_empty()),
+                message: Some(shorten(&failure.message)).filter(|message| !message.is_empty()),
                 failures: if counted {
                     Some(attempt)
                 } else {

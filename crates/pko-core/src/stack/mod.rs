@@ -113,7 +113,7 @@ impl Machine for ObservedStack {
         now: Timestamp,
     ) -> StackStatus {
         let mut conditions = ConditionSet::new(&stored.conditions, now);
-        conditions.summarise(&Summary::Stalled(
+        conditions.set_summary(&Summary::Stalled(
             StackReason::SpecInvalid,
             undecodable.error.to_string(),
         ));

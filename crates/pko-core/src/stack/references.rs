@@ -18,7 +18,7 @@ use pko_api::pulumi::v1::{
 use sha2::{Digest as _, Sha256};
 
 use super::{ObservedStack, StackEvaluation, StackRead, StackStep, Versions};
-use crate::{Fact, hex::hex};
+use crate::Fact;
 
 /// So many digits tell versions apart.
 const DIGITS: usize = 16;
@@ -350,5 +350,10 @@ pub(super) fn mark(observed: &ObservedStack, status: &StackStatus) -> Option<Str
         // Neither a name nor a version has a space or a line's end in it.
         digest.update(format!("{kind} {name} {version}\n"));
     }
-    Some(hex(&digest.finalize()).chars().take(DIGITS).collect())
+    Some(
+        hex::encode(digest.finalize())
+            .chars()
+            .take(DIGITS)
+            .collect(),
+    )
 }

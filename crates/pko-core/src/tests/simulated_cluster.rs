@@ -196,7 +196,7 @@ impl SimulatedCluster {
                 address: "unix:/run/demo".to_owned(),
                 name: "\"demo\"".to_owned(),
                 is_outdated: false,
-                look_again: std::time::Duration::from_secs(30),
+                requeue_after: std::time::Duration::from_secs(30),
             }),
             version: Ok("3.259.0".to_owned()),
             setup: SetupState::Done,

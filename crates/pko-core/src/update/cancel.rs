@@ -1,4 +1,4 @@
-//! Whether somebody wants an Update to end before its time, and why.
+//! Cancellation of Updates: the reason, and the resulting status.
 
 use pko_api::{
     auto::v1alpha1::UpdateStatus,
@@ -7,7 +7,7 @@ use pko_api::{
 
 use super::{UpdateEvaluation, status};
 
-/// Why it is to end, as a part of a sentence; nothing if nobody wants that.
+/// The reason to cancel the Update, as a part of a sentence; `None` if it is not canceled.
 pub(super) fn reason(evaluation: &UpdateEvaluation) -> Option<&'static str> {
     let metadata = &evaluation.observed.update.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
@@ -28,7 +28,7 @@ pub(super) fn is_annotated(evaluation: &UpdateEvaluation) -> bool {
     value.is_some_and(|value| !["", "false"].contains(&value.as_str()))
 }
 
-/// The status of an Update that ends before its run began.
+/// The status of an Update that is canceled before its run started.
 pub(super) fn status_before_start(evaluation: &UpdateEvaluation, why: &str) -> UpdateStatus {
     let message = format!("canceled before the operation began: {why}");
     status::without_result(
@@ -39,7 +39,7 @@ pub(super) fn status_before_start(evaluation: &UpdateEvaluation, why: &str) -> U
     )
 }
 
-/// The status of an Update whose run is gone with what it ran in.
+/// The status of an Update whose run was lost with its pod or process.
 pub(super) fn status_of_lost_run(evaluation: &UpdateEvaluation, what: &str) -> UpdateStatus {
     match reason(evaluation) {
         Some(why) => {

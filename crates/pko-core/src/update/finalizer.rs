@@ -1,4 +1,4 @@
-//! Updates that their Stack holds and will never let go: it is gone, or has long recorded how they ended.
+//! Removes the finalizer of a Stack that is gone or has already stored the Update's result.
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use crate::{
     step::{Requeue, finish},
 };
 
-/// For a Stack that has yet to record the result: its own look ends the wait.
+/// For a Stack that has not stored the result yet; the Stack removes the finalizer itself.
 const STACK_AGAIN: Duration = Duration::from_mins(1);
 
-/// Lets go of an Update that is over and deleted if nobody waits for its result. The Stack does so itself unless a crash or
-/// somebody's hand came in between; without this one the Update would stay for ever, and its namespace with it.
+/// Removes the finalizer of a complete, deleted Update if no Stack waits for its result. Usually
+/// the Stack does so. After a crash or a manual change it may not, and the Update and its namespace
+/// would remain.
 pub(super) fn remove_finalizer(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let update = &evaluation.observed.update;
     let stack = stack_name(update).filter(|_| is_complete_and_held(update))?;
@@ -35,7 +36,7 @@ pub(super) fn remove_finalizer(evaluation: &UpdateEvaluation) -> Option<UpdateSt
     )
 }
 
-/// Whether a Stack waits for this Update's result. One that goes and that somebody has let go by hand records nothing more.
+/// Whether a Stack waits for this Update's result. A deleted Stack without its finalizer does not.
 #[must_use]
 pub fn stack_awaits(stack: &Stack, update: &Update) -> bool {
     let status = stack.status.as_ref();
@@ -44,7 +45,7 @@ pub fn stack_awaits(stack: &Stack, update: &Update) -> bool {
         && current.is_some_and(|current| current.name == update.metadata.name)
 }
 
-/// When an Update that was deleted, and has just ended, is looked at again: somebody has to let it go.
+/// The requeue of a deleted Update that has just ended: its finalizer must be removed.
 pub(super) fn requeue_while_held(update: &Update) -> Option<Requeue> {
     is_held_and_deleted(update).then(|| Requeue::after(STACK_AGAIN))
 }
@@ -59,7 +60,7 @@ fn is_complete_and_held(update: &Update) -> bool {
         && status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
 }
 
-/// The garbage collector may have taken the owner's reference away; the label stays.
+/// From the label: the garbage collector may have removed the owner reference.
 fn stack_name(update: &Update) -> Option<String> {
     let labels = update.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(labels::STACK_NAME).cloned())

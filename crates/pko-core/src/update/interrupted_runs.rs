@@ -1,4 +1,4 @@
-//! Runs that did not end by themselves, and may have left a lock behind.
+//! Interrupted runs, which may have left a lock in the backend.
 
 use jiff::Timestamp;
 use pko_api::{
@@ -8,21 +8,20 @@ use pko_api::{
 
 use crate::condition_set::{find, is_true};
 
-/// A run that is over, and was not let end by itself: the pod that it ran in was replaced, its agent died and the next one
-/// has found it interrupted, or its `pulumi` was killed, for want of memory or because it did not stop when it was told
-/// to. Its agent knows that too, until its pod is replaced.
+/// A run that was interrupted: its pod was replaced, its agent died, or its `pulumi` was killed,
+/// for lack of memory or after an interrupt. The agent records it too, until its pod is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterruptedRun {
-    /// Its id, which is the Update's uid.
+    /// The Update's uid.
     pub id: String,
-    /// When it was begun.
+    /// When the run started.
     pub begun: Timestamp,
-    /// When it was known to be over.
+    /// When the run was found to have ended.
     pub lost: Timestamp,
 }
 
-/// The lost runs among these Updates that were of the same stack in the same Workspace as this one. A lock that was
-/// taken there in the time of one of them is nobody's any more.
+/// The interrupted runs among these Updates for the same stack in the same Workspace. A lock from
+/// the time of such a run is stale.
 pub fn interrupted_runs<'a>(
     update: &Update,
     others: impl IntoIterator<Item = &'a Update>,
@@ -42,8 +41,8 @@ fn is_same_stack(other: &Update, update: &Update) -> bool {
     place(other) == place(update) && other.metadata.uid != update.metadata.uid
 }
 
-/// One that another operator began counts, too: it ran in a pod of the same name, which is gone before an agent of ours
-/// runs in its place.
+/// Includes runs that another operator started: their pod had the same name, so it is gone before
+/// an agent of ours runs.
 fn interrupted_run(update: &Update) -> Option<InterruptedRun> {
     let status = update.status.as_ref()?;
     let failed = find(&status.conditions, ConditionType::Failed)

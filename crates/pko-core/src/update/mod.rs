@@ -1,11 +1,12 @@
-//! The Update's state machine: wait for the Workspace and for its turn, start the run, record its result, expire.
+//! The Update's state machine: wait for the Workspace and the run queue, start the run, record its
+//! result, expire.
 //!
 //! # Guarantees
-//! - A run is begun once, whoever dies when. The status names the workspace's instance before its agent hears of the
-//!   run. In the same instance a run that is not known was never begun, because the agent writes its journal first; in
-//!   another one it is never begun at all.
-//! - No wake-up can be lost. An Update that is not over has a time at which it is looked at again, whatever events
-//!   come or don't: the laws hold that in every world. Events only make it sooner.
+//! - A run starts at most once. The status names the workspace's instance before the agent receives
+//!   the run. In the same instance an unknown run never started, because the agent writes its
+//!   journal first. In another instance it is never started.
+//! - A lost wake-up only causes a delay. Every unfinished Update has a requeue deadline; events
+//!   only shorten the wait.
 
 mod cancel;
 mod finalizer;
@@ -52,9 +53,7 @@ use crate::{
     step::{Evaluation, Fact, Machine, Rule, StepOf},
 };
 
-/// A step of the Update's machine.
 pub type UpdateStep = StepOf<ObservedUpdate>;
-/// What an Update's rules read.
 pub type UpdateEvaluation = Evaluation<ObservedUpdate>;
 
 impl Machine for ObservedUpdate {
@@ -67,11 +66,11 @@ impl Machine for ObservedUpdate {
 
     const RULES: &'static [Rule<Self>] = &[
         Rule::new("remove-finalizer", finalizer::remove_finalizer), // complete and deleted: Read(Awaited)
-        Rule::new("expire", rules::expire), // over: wait for its time to live
+        Rule::new("expire", rules::expire), // complete: wait for the time to live
         Rule::new("adopt", rules::adopt),   // written by hand: Read(Workspace) to own it
-        Rule::new("cancel", rules::cancel), // canceled before it began
+        Rule::new("cancel", rules::cancel), // canceled before the start
         Rule::new("unknown-operation", rules::reject_unknown_operation),
-        Rule::new("foreign-run", rules::end_foreign_run), // begun, unknown where
+        Rule::new("foreign-run", rules::end_foreign_run), // started by another operator
         Rule::new("await-workspace", rules::await_workspace), // Read(Workspace)
         Rule::new("admission", rules::request_admission), // Write(Admit)
         Rule::new("agent", rules::reach_agent),           // Write(AcquireAgent)
@@ -103,7 +102,7 @@ impl Machine for ObservedUpdate {
         UpdateEffect::PatchStatus(status)
     }
 
-    /// The Update ends: it was never run.
+    /// The Update ends without a run.
     fn undecodable_status(
         stored: &UpdateStatus,
         undecodable: &Undecodable,

@@ -1,4 +1,4 @@
-//! What is known of an Update, what can be asked, and what can be done.
+//! The observed state of an Update, its reads and writes, and its effects.
 
 use std::time::Duration;
 
@@ -12,50 +12,45 @@ use crate::{
     run_queue::{Admission, RunRequest},
 };
 
-/// What is known of an Update.
+/// The observed state of an Update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedUpdate {
-    /// The object.
     pub update: Update,
-    /// Whether its Stack waits for its result.
+    /// Whether its Stack waits for the result.
     pub awaited: Fact<bool>,
-    /// Its Workspace, if there is one.
+    /// Its Workspace, if it exists.
     pub workspace: Fact<Option<Workspace>>,
-    /// Whether it is its turn.
     pub admission: Fact<Admission>,
-    /// The agent that runs it, or would.
+    /// The agent of its Workspace.
     pub agent: Fact<AgentState>,
-    /// Its run.
     pub run: Fact<Result<RunProgress, RunError>>,
-    /// The name of the Secret that has its outputs, or why there is none.
+    /// The name of the outputs Secret, or why it was rejected.
     pub outputs: Fact<Result<String, String>>,
-    /// The runs that its agent got before it.
+    /// The earlier runs of the same agent.
     pub preceding_runs: Fact<PrecedingRuns>,
-    /// The time limit of Updates that set none.
+    /// The default time limit of a run.
     pub run_timeout: Option<Duration>,
-    /// Since when this manager leads: no other one has started a run after that.
+    /// When this manager became the leader: no other manager has started a run since.
     pub leading_since: Timestamp,
 }
 
-/// The agent of a workspace, as it is found now. Its *instance* is the identity of its journal: another one knows
-/// nothing of the runs that were begun in this one.
+/// The agent of a workspace. Its *instance* is the identity of its journal: another instance has no
+/// record of the runs of this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// It answers.
+    /// With its instance.
     Reachable(String),
-    /// It does not.
     Unreachable {
-        /// Which one it is, if that is known.
+        /// `None` if unknown.
         instance: Option<String>,
-        /// Why it can't be reached.
         message: String,
     },
-    /// The one in which the run was begun does not exist any more, and there is no other yet.
+    /// The pod in which the run started no longer exists, and no other pod exists yet.
     Gone,
 }
 
 impl AgentState {
-    /// Which one it is, if that is known.
+    /// The instance, if it is known.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         match self {
@@ -66,36 +61,35 @@ impl AgentState {
     }
 }
 
-/// A run, as the workspace's agent tells.
+/// The progress of a run, as reported by the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunProgress {
-    /// It waits or goes on.
+    /// Queued or in progress.
     Running,
-    /// It has ended.
     Ended(Box<RunOutcome>),
-    /// It was canceled before it was started.
+    /// Canceled before the start.
     NotStarted,
 }
 
-/// The runs that an agent got before another one.
+/// The runs that an agent received before another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrecedingRuns {
-    /// One of them has not ended.
+    /// At least one has not ended.
     InProgress,
     /// All have ended, the last one at this time.
     Ended(Option<Timestamp>),
 }
 
-/// Why nothing is known of a run.
+/// Why the progress of a run is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// The agent did not answer; it may the next time.
+    /// The agent did not respond; retried.
     Unreachable(String),
-    /// The agent refused to start it.
+    /// The agent rejected the run.
     Refused(String),
-    /// What the agent reports about it is more than the manager takes, and will be the next time.
+    /// The agent's report exceeds the limits of the manager; a retry does not help.
     Oversized(String),
-    /// It was begun, and nobody can say what became of it: upstream's agents forget a run with its caller.
+    /// The run started, but its result is unknown: upstream's agents forget a run with its caller.
     Lost(String),
 }
 
@@ -106,33 +100,31 @@ pub enum UpdateRead {
     Awaited(String),
     /// The Workspace of this name. Only a live read proves that it does not exist.
     Workspace(String),
-    /// The runs that the agent got before this one.
+    /// The runs that the agent received before this one.
     PrecedingRuns,
 }
 
 /// What an Update's rules can change before they finish.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpdateWrite {
-    /// Enters the run queue, or reads the place in it. A run that has begun stays admitted.
+    /// Joins the run queue, or returns the position in it. A started run stays admitted.
     Admit(Box<AdmissionRequest>),
     /// Reserves the Workspace's pod for the run and connects to its agent. Nothing replaces the pod
     /// until the run has ended or leaves the queue.
     AcquireAgent(Box<Workspace>),
-    /// Starts the run, or finds it: its id is the Update's uid, so it starts once. The status is
-    /// published first.
+    /// Starts the run, after publishing the status. Starting is idempotent: the run's id is the
+    /// Update's uid.
     StartRun(Box<Workspace>, Option<Box<UpdateStatus>>),
-    /// Cancels the run gracefully. A run that has not begun is not started.
+    /// Cancels the run gracefully. A run that has not started never starts.
     CancelRun(Box<Workspace>),
     /// Stores the outputs, before the result is recorded. Idempotent.
     StoreOutputs(Box<Secret>),
 }
 
-/// What is asked of the run queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionRequest {
-    /// The run, and what it works on.
     pub request: RunRequest,
-    /// It is under way already.
+    /// Whether the run has already started.
     pub has_begun: bool,
 }
 
@@ -151,35 +143,33 @@ pub enum UpdateResponse {
     Agent(AgentState),
     /// To [`UpdateWrite::StartRun`] and [`UpdateWrite::CancelRun`].
     Run(Result<RunProgress, RunError>),
-    /// To [`UpdateWrite::StoreOutputs`]: the name of the Secret, or why it was refused for good.
+    /// To [`UpdateWrite::StoreOutputs`]: the name of the Secret, or why the API server rejected it
+    /// for good.
     Outputs(Result<String, String>),
 }
 
-/// What can be done for an Update.
+/// A change that ends a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpdateEffect {
-    /// Writes the status.
     PatchStatus(Box<UpdateStatus>),
-    /// Makes the Update its Workspace's own.
+    /// Sets the Workspace as the owner.
     Adopt(OwnerReference),
-    /// Gives its turn back: it can't use it now.
+    /// Leaves the run queue, because the agent is not reachable.
     ReleaseAdmission,
-    /// Follows the run, so that its end makes this Update interesting again.
+    /// Watches the run, so that its end triggers a reconcile.
     WatchRun,
-    /// Lets the agent forget the run: its result is recorded.
+    /// Allows the agent to delete the run's record: the result is stored.
     AcknowledgeRun,
-    /// Deletes the Update.
     Delete,
-    /// Removes the Stack's finalizer from it.
     RemoveFinalizer,
-    /// Tells the user. Where an event can't be written, nothing else is held up.
+    /// A failure to write an event is only logged.
     Emit(Event<UpdateEvent>),
-    /// Tells the user of the Workspace that its agent can't be reached.
+    /// Emits a warning on the Workspace that its agent is unreachable.
     EmitWorkspaceWarning(String),
 }
 
 impl ObservedUpdate {
-    /// With a time limit for Updates that set none.
+    /// Sets the default time limit of a run.
     #[must_use]
     pub fn with_run_timeout(self, run_timeout: Option<Duration>) -> Self {
         Self {
@@ -188,7 +178,7 @@ impl ObservedUpdate {
         }
     }
 
-    /// A world in which only the Update is known, for a manager that leads since then.
+    /// An observed state with only the Update.
     #[must_use]
     pub fn new(update: Update, leading_since: Timestamp) -> Self {
         Self {
@@ -207,7 +197,7 @@ impl ObservedUpdate {
 }
 
 impl super::UpdateEvaluation {
-    /// The same case after a question had this status published: that is what is stored now.
+    /// The evaluation after a write that published this status.
     pub(super) fn after_publishing(&self, status: Option<UpdateStatus>) -> Self {
         let mut evaluation = self.clone();
         if status.is_some() {

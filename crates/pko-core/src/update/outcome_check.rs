@@ -1,11 +1,11 @@
-//! Checks what an agent reports about a run before it goes into a status. Agents run in the users'
-//! pods, so nothing that they report is trusted. What is left out is named in a note.
+//! Checks an agent's report about a run before it goes into a status. Agents run in the users'
+//! pods, so their reports are not trusted. A note names everything that is omitted.
 
 use jiff::{SignedDuration, Timestamp};
 use pko_api::auto::v1alpha1::ProjectInfo;
 
 use super::{RunOutcome, run::MOST_PRINTED_BYTES};
-use crate::condition_set::{brief, is_reason, shortened, shortened_to};
+use crate::condition_set::{brief, is_reason, shorten, shorten_to};
 
 /// Clocks of honest nodes differ by less.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
@@ -21,8 +21,8 @@ impl RunOutcome {
     /// Bounds and checks everything but the times. Idempotent.
     #[must_use]
     pub fn bounded(mut self) -> Self {
-        self.message = shortened(&self.message);
-        self.printed = shortened_to(&self.printed, MOST_PRINTED_BYTES);
+        self.message = shorten(&self.message);
+        self.printed = shorten_to(&self.printed, MOST_PRINTED_BYTES);
         self.notes.truncate(MAX_NOTES);
         self.notes = self.notes.iter().map(|note| brief(note)).collect();
         let is_word = |reason: &String| reason.len() <= MAX_REASON_BYTES && is_reason(reason);

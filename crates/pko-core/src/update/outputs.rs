@@ -1,4 +1,4 @@
-//! The outputs of a run: in a Secret after an update, masked in the status after a preview.
+//! The outputs of a run: in a Secret after an update, redacted in the status after a preview.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 
 use super::{RunOutcome, StackOutput};
 
-/// What the API server takes as the data of a Secret.
+/// The API server's limit for the data of a Secret.
 const MOST_BYTES: usize = 1024 * 1024;
-/// Each has an entry in the Secret and is looked at several times.
+/// Each output is an entry of the Secret and is processed several times.
 const MOST_OUTPUTS: usize = 10_000;
-/// What is left to the planned outputs in a status, which is an object of no more than that and is read often.
+/// A part of the API server's limit for an object; a status is read often.
 const MOST_PLANNED_BYTES: usize = 64 * 1024;
-/// How deep they may be nested: an object that is too deep is not read any more.
+/// An object with deeper values could not be read again.
 const MOST_PLANNED_LEVELS: usize = 64;
 
 impl RunOutcome {
-    /// Why the outputs can't be kept, if they can't: a Secret that is refused would be tried for ever, and the
-    /// result of a good update would never be recorded.
+    /// Why the outputs cannot be stored. Otherwise a rejected Secret would be retried for ever, and
+    /// the result of a successful update would never be recorded.
     #[must_use]
     pub fn outputs_problem(&self) -> Option<String> {
         if self.omitted_outputs.is_some() {
@@ -45,7 +45,7 @@ impl RunOutcome {
         })
     }
 
-    /// With the names.
+    /// Includes the names.
     fn output_bytes(&self) -> usize {
         let sizes = self.outputs.iter();
         sizes
@@ -54,8 +54,8 @@ impl RunOutcome {
     }
 }
 
-/// What the outputs would be, secret ones masked; or why they are not shown.
-pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
+/// The planned outputs with secrets redacted, or why they are omitted.
+pub(super) fn redacted_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Value>, String> {
     if let Some(problem) = outcome.outputs_problem() {
         return Err(problem);
     }
@@ -82,7 +82,7 @@ pub(super) fn masked_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, Va
     Ok(outcome.outputs.iter().map(shown).collect())
 }
 
-/// The Secret that holds an Update's outputs; nothing where there are none, or more than it holds.
+/// The Secret with an Update's outputs; `None` if there are no outputs, or too many.
 #[must_use]
 pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
     if outcome.outputs.is_empty() || outcome.outputs_problem().is_some() {
@@ -127,7 +127,7 @@ pub fn outputs_secret(update: &Update, outcome: &RunOutcome) -> Option<Secret> {
     })
 }
 
-/// The name under which the outputs are kept where the usual one is another's.
+/// The name of the outputs Secret if the usual name belongs to another owner.
 #[must_use]
 pub fn other_outputs_name(secret: &Secret, uid: &str) -> String {
     let name = secret.metadata.name.as_deref().unwrap_or_default();
@@ -135,15 +135,15 @@ pub fn other_outputs_name(secret: &Secret, uid: &str) -> String {
     format!("{name}-{suffix}")
 }
 
-/// The key of each output. Two names may come to the same key: who needs no change keeps it, then who comes first in
-/// the alphabet; the others get a number.
+/// The key of each output. If several names map to a key, an unchanged name gets it, otherwise the
+/// first in alphabetical order; the others get a number.
 fn data_keys<'names>(
     names: impl Iterator<Item = &'names String> + Clone,
 ) -> BTreeMap<&'names String, String> {
     let is_key = |name: &&String| data_key(name) == **name;
     let mut keys: BTreeMap<&String, String> = BTreeMap::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
-    // Where to look on for a key that many names come to.
+    // The next number to try for a key to which many names map.
     let mut next: BTreeMap<String, u64> = BTreeMap::new();
     let unchanged = names.clone().filter(is_key);
     for name in unchanged.chain(names.filter(|name| !is_key(name))) {
@@ -160,7 +160,7 @@ fn data_keys<'names>(
     keys
 }
 
-/// An output's name as a key of a Secret, which takes fewer characters, and one at least.
+/// An output's name as a key of a Secret, which allows fewer characters and at least one.
 pub(crate) fn data_key(output: &str) -> String {
     if output.is_empty() {
         return "_".to_owned();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn planned_outputs_are_masked_and_limited() {
+    fn planned_outputs_are_redacted_and_limited() {
         let output = |json: &str, secret| StackOutput {
             json: json.into(),
             secret,
@@ -296,22 +296,25 @@ mod tests {
             ..RunOutcome::default()
         };
         let expected = json!({ "list": [1, 2.5], "odd": "[secret]", "password": "[secret]" });
-        assert_eq!(json!(masked_outputs(&outcome).unwrap()), expected);
+        assert_eq!(json!(redacted_outputs(&outcome).unwrap()), expected);
         let long = output(&"1".repeat(MOST_PLANNED_BYTES), false);
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
         let mut of_depth = outcome.clone();
         of_depth
             .outputs
             .insert("deep".to_owned(), output(&deep, true));
-        assert!(masked_outputs(&of_depth).is_ok(), "a secret one is masked");
+        assert!(
+            redacted_outputs(&of_depth).is_ok(),
+            "a secret one is masked"
+        );
         of_depth
             .outputs
             .insert("deep".to_owned(), output(&deep, false));
-        let problem = masked_outputs(&of_depth).unwrap_err();
+        let problem = redacted_outputs(&of_depth).unwrap_err();
         assert!(problem.contains("nested 65 levels"), "{problem}");
         outcome.outputs.insert("long".to_owned(), long);
         assert!(
-            masked_outputs(&outcome)
+            redacted_outputs(&outcome)
                 .unwrap_err()
                 .contains("are omitted")
         );

@@ -1,4 +1,4 @@
-//! One small function for each row of the Update's rule table.
+//! The rules of the Update's table, one function for each row.
 
 use std::time::Duration;
 
@@ -26,20 +26,20 @@ use crate::{
     workspace::{is_ready, owner_reference},
 };
 
-/// For an event of the Workspace that was missed.
-const WORKSPACE_AGAIN: Duration = Duration::from_secs(30);
-/// For a run that is admitted soon.
-const ADMISSION_AGAIN: Duration = Duration::from_secs(30);
-/// For a run that has many before it, so that a long queue is little work.
-const FAR_ADMISSION_AGAIN: Duration = Duration::from_mins(5);
-/// For an agent that did not answer.
-const AGENT_AGAIN: Duration = Duration::from_secs(5);
+/// In case an event of the Workspace is missed.
+const WORKSPACE_RECHECK: Duration = Duration::from_secs(30);
+/// For a run near the front of the queue.
+const QUEUE_RECHECK: Duration = Duration::from_secs(30);
+/// For a run far back in the queue, so that a long queue costs little.
+const FAR_QUEUE_RECHECK: Duration = Duration::from_mins(5);
+/// For an agent that did not respond.
+const AGENT_RETRY: Duration = Duration::from_secs(5);
 
-/// How long upstream's agent needs at most to end an operation whose caller is gone: it sends an interrupt, and kills
-/// `pulumi` ten seconds later.
+/// The time in which upstream's agent ends an operation whose caller is gone: it sends an
+/// interrupt, and kills `pulumi` ten seconds later.
 const ORPHAN_ENDS_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
-/// An Update that is over stays for its time to live.
+/// A complete Update is kept for its time to live.
 pub(super) fn expire(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let update = &evaluation.observed.update;
     let conditions = &update.status.as_ref()?.conditions;
@@ -70,7 +70,8 @@ pub(super) fn expire(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     ))
 }
 
-/// When to look at an Update that has just ended: at the end of its time to live, or soon if somebody has deleted it.
+/// The requeue of an Update that has just ended: at the end of its time to live, or soon if it is
+/// being deleted.
 pub(super) fn requeue_at_expiry(evaluation: &UpdateEvaluation) -> Requeue {
     if let Some(soon) = finalizer::requeue_while_held(&evaluation.observed.update) {
         return soon;
@@ -79,13 +80,13 @@ pub(super) fn requeue_at_expiry(evaluation: &UpdateEvaluation) -> Requeue {
     lifetime.map_or(Requeue::Settled, |lifetime| Requeue::after(lifetime.get()))
 }
 
-/// An Update that somebody wrote by hand belongs to its Workspace as soon as there is one. One that has begun
-/// without an owner has lost it.
+/// The Workspace becomes the owner of an Update that a user created. A started Update without an
+/// owner has lost its Workspace.
 pub(super) fn adopt(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let metadata = &evaluation.observed.update.metadata;
     let is_owned = metadata.owner_references.iter().flatten().next().is_some();
-    let is_unwanted = metadata.deletion_timestamp.is_some() || cancel::is_annotated(evaluation);
-    if is_owned || is_unwanted || status::run_has_begun(evaluation) {
+    let is_canceled = metadata.deletion_timestamp.is_some() || cancel::is_annotated(evaluation);
+    if is_owned || is_canceled || status::run_has_begun(evaluation) {
         return None;
     }
     match workspace(evaluation) {
@@ -96,13 +97,13 @@ pub(super) fn adopt(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
         )),
         Ok(Some(workspace)) => {
             let effects = vec![UpdateEffect::Adopt(owner_reference(workspace))];
-            Some(finish(effects, Requeue::after(WORKSPACE_AGAIN)))
+            Some(finish(effects, Requeue::after(WORKSPACE_RECHECK)))
         }
     }
 }
 
-/// An Update that nobody wants any more and that has not begun ends at once. One that has begun is told to end, and
-/// ends when its run does.
+/// A canceled Update that has not started ends at once. A started one is canceled at the agent and
+/// ends with its run.
 pub(super) fn cancel(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let why = cancel::reason(evaluation).filter(|_| !status::run_has_begun(evaluation))?;
     Some(end_without_result(
@@ -111,7 +112,7 @@ pub(super) fn cancel(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     ))
 }
 
-/// An operation that there is not fails by name.
+/// An unknown operation fails by name.
 pub(super) fn reject_unknown_operation(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let message = match &evaluation.observed.update.spec.operation {
         Some(OperationType::Other(name)) => {
@@ -125,8 +126,8 @@ pub(super) fn reject_unknown_operation(evaluation: &UpdateEvaluation) -> Option<
     Some(end_without_result(evaluation, status))
 }
 
-/// A run that another operator began belongs to that operator's connection, and upstream's agent ends it when the
-/// connection is gone. Nothing else may begin before that `pulumi` is gone, too.
+/// A run that another operator started depends on that operator's connection: upstream's agent ends
+/// it when the connection is gone. No other run may start before that `pulumi` has ended.
 pub(super) fn end_foreign_run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     if !status::run_has_begun(evaluation) || status::run_instance(evaluation).is_some() {
         return None;
@@ -146,7 +147,7 @@ pub(super) fn end_foreign_run(evaluation: &UpdateEvaluation) -> Option<UpdateSte
     ))
 }
 
-/// The end of an Update without a result, and what is said about it.
+/// Ends an Update without a result, with an event unless it was canceled.
 pub(super) fn end_without_result(
     evaluation: &UpdateEvaluation,
     status: UpdateStatus,
@@ -168,14 +169,13 @@ pub(super) fn workspace(evaluation: &UpdateEvaluation) -> Result<&Option<Workspa
     evaluation.observed.workspace.or_read(name)
 }
 
-/// Waits for the Workspace.
 pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let workspace = match workspace(evaluation) {
         Ok(workspace) => workspace,
         Err(request) => return Some(request),
     };
     let reason = match workspace {
-        // Whoever makes it anew makes another: the run and its result went with the one before.
+        // A new Workspace of this name is another one: the run was lost with the old one.
         None if status::run_has_begun(evaluation) => {
             let what = "the Workspace is gone, and the run with it; completed changes are in the stack's state";
             return Some(end_without_result(
@@ -184,7 +184,7 @@ pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateSte
             ));
         }
         None => UpdateReason::WorkspaceNotFound,
-        // A run that has begun is found in a workspace that is not ready any more, too.
+        // A started run is also found in a workspace that is no longer ready.
         Some(workspace)
             if status::run_has_begun(evaluation) || accepts_run(evaluation, workspace) =>
         {
@@ -195,8 +195,8 @@ pub(super) fn await_workspace(evaluation: &UpdateEvaluation) -> Option<UpdateSte
     Some(wait_for_workspace(evaluation, reason))
 }
 
-/// Whether the run may begin here: the workspace is ready, and not one that gets another pod for
-/// its next run. A destroy uses the pod that there is.
+/// Whether the run may start: the workspace is ready, and its pod will not be replaced for the next
+/// run. A destroy uses the existing pod.
 fn accepts_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
     let is_destroy = evaluation.observed.update.spec.operation == Some(OperationType::Destroy);
     let conditions = workspace
@@ -214,10 +214,10 @@ fn accepts_run(evaluation: &UpdateEvaluation, workspace: &Workspace) -> bool {
 fn wait_for_workspace(evaluation: &UpdateEvaluation, reason: UpdateReason) -> UpdateStep {
     let status = status::waiting(evaluation, reason, "");
     let effects = status::patch_if_changed(evaluation, status);
-    finish(effects, Requeue::after(WORKSPACE_AGAIN))
+    finish(effects, Requeue::after(WORKSPACE_RECHECK))
 }
 
-/// Waits for its turn. A run that has begun is asked for too: it counts, whoever started it.
+/// Waits for the run queue. A started run also joins the queue, so that it is counted.
 pub(super) fn request_admission(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let Fact::Known(workspace) = &evaluation.observed.workspace else {
         return None;
@@ -235,22 +235,22 @@ pub(super) fn request_admission(evaluation: &UpdateEvaluation) -> Option<UpdateS
             let status = status::waiting(evaluation, UpdateReason::Queued, &wait.to_string());
             Some(finish(
                 status::patch_if_changed(evaluation, status),
-                Requeue::after(admission_again(wait.position)),
+                Requeue::after(queue_recheck(wait.position)),
             ))
         }
     }
 }
 
-/// An admitted run is triggered, so this is for the position that users read.
-fn admission_again(position: QueuePosition) -> Duration {
+/// An admission triggers a reconcile; this requeue refreshes the queue position in the status.
+fn queue_recheck(position: QueuePosition) -> Duration {
     match position {
-        QueuePosition::Next | QueuePosition::Near => ADMISSION_AGAIN,
-        QueuePosition::Middle | QueuePosition::Far => FAR_ADMISSION_AGAIN,
+        QueuePosition::Next | QueuePosition::Near => QUEUE_RECHECK,
+        QueuePosition::Middle | QueuePosition::Far => FAR_QUEUE_RECHECK,
     }
 }
 
-/// Speaks to the agent before anything is begun there, and finds out whether it is the one that the run was begun
-/// in: in another one it is not begun again.
+/// Connects to the agent before a run starts, and checks whether a started run belongs to its
+/// instance. In another instance the run is not started again.
 pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let Fact::Known(Some(workspace)) = &evaluation.observed.workspace else {
         return None;
@@ -260,9 +260,9 @@ pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
         Ok(agent) => agent,
         Err(request) => return Some(request),
     };
-    let begun_in = status::run_instance(evaluation);
-    let is_another = |begun_in: &str| agent.instance().is_some_and(|now| now != begun_in);
-    if begun_in.is_some_and(is_another) {
+    let started_in = status::run_instance(evaluation);
+    let is_another = |started_in: &str| agent.instance().is_some_and(|now| now != started_in);
+    if started_in.is_some_and(is_another) {
         let what = "the workspace's pod was replaced while the operation ran; \
                     completed changes are in the stack's state";
         return Some(end_without_result(
@@ -280,14 +280,14 @@ pub(super) fn reach_agent(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
                 cancel::status_of_lost_run(evaluation, what),
             ))
         }
-        AgentState::Unreachable { message, .. } if begun_in.is_some() => {
+        AgentState::Unreachable { message, .. } if started_in.is_some() => {
             Some(wait_for_run(evaluation, message))
         }
         AgentState::Unreachable { message, .. } => Some(wait_for_agent(evaluation, message)),
     }
 }
 
-/// The run goes on, or will be found to have ended: nobody can say while the agent does not answer.
+/// The agent does not respond, so the run's progress is unknown.
 pub(super) fn wait_for_run(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
     end_if_overdue(evaluation, || keep_waiting(evaluation, message))
 }
@@ -296,11 +296,11 @@ fn keep_waiting(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
     let status = status::agent_unreachable(evaluation, message);
     finish(
         status::patch_if_changed(evaluation, status),
-        Requeue::after(AGENT_AGAIN),
+        Requeue::after(AGENT_RETRY),
     )
 }
 
-/// Another run may use the turn meanwhile.
+/// Leaves the queue, so that another run can start meanwhile.
 fn wait_for_agent(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
     let is_new = !status::is_waiting_for(evaluation, UpdateReason::TransientFailure);
     let status = status::waiting(evaluation, UpdateReason::TransientFailure, message);
@@ -309,5 +309,5 @@ fn wait_for_agent(evaluation: &UpdateEvaluation, message: &str) -> UpdateStep {
     if is_new {
         effects.push(UpdateEffect::EmitWorkspaceWarning(message.to_owned()));
     }
-    finish(effects, Requeue::after(AGENT_AGAIN))
+    finish(effects, Requeue::after(AGENT_RETRY))
 }

@@ -1,4 +1,4 @@
-//! The run itself: it is begun or found, and its result is recorded.
+//! Starts or finds the run, watches it, and records its result.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use super::{
 };
 use crate::{
     Event, Fact,
-    condition_set::{shortened, shortened_to},
+    condition_set::{shorten, shorten_to},
     step::{Requeue, finish},
 };
 
-/// For the end of a run that was missed.
-const RUN_AGAIN: Duration = Duration::from_mins(1);
-/// What is kept of what a preview printed.
+/// In case the end of a run is missed.
+const RUN_RECHECK: Duration = Duration::from_mins(1);
+/// The limit for the stored output of a preview.
 pub(super) const MOST_PRINTED_BYTES: usize = 8 * 1024;
 
-/// Starts the run, or finds it, or tells it to end; and records its result.
+/// Starts, finds or cancels the run, and records its result.
 pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     let (Fact::Known(Some(workspace)), Fact::Known(AgentState::Reachable(instance))) =
         (&evaluation.observed.workspace, &evaluation.observed.agent)
@@ -77,10 +77,10 @@ fn keep_watching(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep
     let status = status::progressing(evaluation, &message.unwrap_or_default());
     let mut effects = status::patch_if_changed(evaluation, status);
     effects.push(UpdateEffect::WatchRun);
-    finish(effects, Requeue::after(RUN_AGAIN))
+    finish(effects, Requeue::after(RUN_RECHECK))
 }
 
-/// What the agent reports, as far as it can be true.
+/// The agent's report, without impossible values.
 fn checked(evaluation: &UpdateEvaluation, outcome: RunOutcome) -> RunOutcome {
     let created = &evaluation.observed.update.metadata.creation_timestamp;
     let created = created.as_ref().map(|time| time.0);
@@ -90,7 +90,7 @@ fn checked(evaluation: &UpdateEvaluation, outcome: RunOutcome) -> RunOutcome {
         .with_checked_times(created, begun, evaluation.now)
 }
 
-/// A run that was canceled says who wanted that: the agent does not know.
+/// Adds the reason of a cancel, which the agent does not have.
 fn with_cancel_reason(mut outcome: RunOutcome, why: Option<&str>) -> RunOutcome {
     let is_canceled = outcome.reason.as_deref() == Some(UpdateReason::Canceled.as_str());
     if let Some(why) = why.filter(|_| is_canceled) {
@@ -107,8 +107,8 @@ fn failure_outcome(class: FailureClass, message: String) -> RunOutcome {
     }
 }
 
-/// The outputs first: a result that is recorded never lacks them. A run that went well is recorded as such even if
-/// they can't be kept.
+/// Stores the outputs first, so that a recorded result never lacks them. A successful run is
+/// recorded as such even if its outputs cannot be stored.
 fn record_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStep {
     let is_preview = evaluation.observed.update.spec.operation == Some(OperationType::Preview);
     let mut status = status::with_result(evaluation, outcome);
@@ -141,20 +141,20 @@ fn record_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateS
 }
 
 fn show_plan(status: &mut UpdateStatus, outcome: &RunOutcome) {
-    let printed = shortened_to(&outcome.printed, MOST_PRINTED_BYTES);
+    let printed = shorten_to(&outcome.printed, MOST_PRINTED_BYTES);
     status.output = Some(printed).filter(|text| !text.is_empty());
-    match outputs::masked_outputs(outcome) {
+    match outputs::redacted_outputs(outcome) {
         Ok(planned) => status.planned_outputs = outcome.succeeded.then_some(planned),
         Err(problem) => append_message(status, &problem),
     }
 }
 
-/// One more line of the message.
+/// Adds a line to the message.
 fn append_message(status: &mut UpdateStatus, text: &str) {
     let message = status.message.take().unwrap_or_default();
     let lines = [message.as_str(), text];
     let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-    status.message = Some(shortened(&lines.join("\n")));
+    status.message = Some(shorten(&lines.join("\n")));
 }
 
 fn with_notes(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<UpdateEvent> {
@@ -165,7 +165,7 @@ fn with_notes(mut event: Event<UpdateEvent>, outcome: &RunOutcome) -> Event<Upda
     event
 }
 
-/// What is told about the end of an Update's operation.
+/// The event for the end of an Update's operation.
 pub(super) fn result_event(evaluation: &UpdateEvaluation, succeeded: bool) -> Event<UpdateEvent> {
     let spec = &evaluation.observed.update.spec;
     let stack = spec.stack_name.as_deref().unwrap_or_default();

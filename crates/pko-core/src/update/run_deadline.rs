@@ -1,5 +1,5 @@
-//! The manager's own deadline for a run. An agent that keeps its time limit ends a run itself; one
-//! that does not must not keep the run's place in the queue for ever.
+//! The manager's own deadline for a run. An agent should enforce the time limit itself; if it does
+//! not, its run must not block the run queue for ever.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::condition_set::{find, is_true};
 /// An agent interrupts `pulumi` at its limit, waits nine minutes and kills it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
-/// The end of a run that is overdue, instead of a step that waits for it.
+/// Replaces a step that waits for a run by its end, if the run is overdue.
 pub(super) fn end_if_overdue(
     evaluation: &UpdateEvaluation,
     wait: impl FnOnce() -> UpdateStep,
@@ -23,7 +23,7 @@ pub(super) fn end_if_overdue(
     let Some((begun, limit)) = begun_and_limit(evaluation) else {
         return wait();
     };
-    // A manager that has just started may not have asked the agent yet.
+    // A manager that has just started may not have contacted the agent yet.
     let led_since = evaluation.observed.leading_since;
     if !has_passed(evaluation, begun, limit) || !has_passed(evaluation, led_since, Duration::ZERO) {
         return wait();
@@ -59,8 +59,8 @@ fn has_passed(evaluation: &UpdateEvaluation, since: Timestamp, limit: Duration) 
     evaluation.now.duration_since(since) >= limit.saturating_add(PATIENCE)
 }
 
-/// The runs that the agent of this Update got before it. An agent executes one at a time, and a
-/// run's time limit counts from its turn there.
+/// The runs that the agent of this Update received before it. An agent executes one run at a time,
+/// and a run's time limit counts from its start there.
 pub fn preceding_runs<'a>(
     update: &Update,
     others: impl IntoIterator<Item = &'a Update>,
@@ -93,7 +93,7 @@ pub fn preceding_runs<'a>(
     PrecedingRuns::Ended(last)
 }
 
-/// Since when this condition is True, if it is.
+/// The transition time of the condition, if it is True.
 fn transition(update: &Update, kind: ConditionType) -> Option<Timestamp> {
     let conditions = &update.status.as_ref()?.conditions;
     let condition = find(conditions, kind).filter(|_| is_true(conditions, kind))?;

@@ -1,4 +1,4 @@
-//! The turn that a run needs before it may go.
+//! The run queue's request for an Update.
 
 use k8s_openapi::api::core::v1::EnvVar;
 use pko_api::{Update, Workspace, auto::v1alpha1::OperationType, names::annotations};
@@ -7,7 +7,6 @@ use crate::run_queue::{RunRequest, StackKey, Urgency};
 
 const BACKEND: &str = "PULUMI_BACKEND_URL";
 
-/// What the queue is asked for this Update.
 #[must_use]
 pub fn run_request(update: &Update, workspace: Option<&Workspace>) -> RunRequest {
     RunRequest {
@@ -18,7 +17,7 @@ pub fn run_request(update: &Update, workspace: Option<&Workspace>) -> RunRequest
     }
 }
 
-/// As the annotation says; a destroy is always one.
+/// From the annotation, except that a destroy has its own urgency.
 fn urgency(update: &Update) -> Urgency {
     if update.spec.operation == Some(OperationType::Destroy) {
         return Urgency::Destroy;
@@ -30,8 +29,8 @@ fn urgency(update: &Update) -> Urgency {
         .unwrap_or(Urgency::Change)
 }
 
-/// Which state the run works on, as well as it can be told from here. A name without its project is one of
-/// many of the same name, so that the source is a part of it; two objects for one stack have the same.
+/// The identity of the Pulumi stack, as far as it can be derived here. A name without a project is
+/// ambiguous, so the source is part of the key. Two objects for one stack have the same key.
 fn stack_key(update: &Update, workspace: Option<&Workspace>) -> StackKey {
     let name = update.spec.stack_name.as_deref().unwrap_or_default();
     let namespace = update.metadata.namespace.as_deref().unwrap_or_default();
@@ -52,7 +51,7 @@ fn stack_key(update: &Update, workspace: Option<&Workspace>) -> StackKey {
     }
 }
 
-/// The backend's address, or where it is kept.
+/// The backend's URL, or the reference to it.
 fn backend(workspace: &Workspace, namespace: &str) -> Option<String> {
     let is_backend = |variable: &&EnvVar| variable.name == BACKEND;
     let variable = workspace.spec.env.iter().find(is_backend)?;
@@ -72,7 +71,7 @@ fn backend(workspace: &Workspace, namespace: &str) -> Option<String> {
     Some(format!("{namespace}/{name}/{key}"))
 }
 
-/// What stays the same from one revision to the next.
+/// The part of the source that does not change between revisions.
 fn source(workspace: &Workspace) -> Option<String> {
     let spec = &workspace.spec;
     if let Some(git) = &spec.git {
@@ -84,7 +83,7 @@ fn source(workspace: &Workspace) -> Option<String> {
         ));
     }
     let flux = spec.flux.as_ref()?;
-    // The last part is the revision.
+    // The last segment is the revision.
     let (source, _) = flux.url.as_deref()?.rsplit_once('/')?;
     let dir = flux.dir.as_deref().unwrap_or_default();
     Some(format!("{source}//{}", dir.trim_matches('/')))

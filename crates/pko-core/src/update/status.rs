@@ -1,4 +1,4 @@
-//! The status of an Update, from its beginning to its end.
+//! The status of an Update.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pko_api::{
@@ -15,10 +15,10 @@ use pko_api::{
 };
 
 use super::{RunOutcome, UpdateEffect, UpdateEvaluation};
-use crate::condition_set::{ConditionSet, find, is_reason, is_true, shortened};
+use crate::condition_set::{ConditionSet, find, is_reason, is_true, shorten};
 
-/// Whether the run has begun, or may have: from now on it is in the workspace that the status names, or nowhere.
-/// The status says so before an agent hears of the run.
+/// Whether the run has started or may have. From then on it exists only in the workspace instance
+/// of the status, which is written before an agent receives the run.
 #[must_use]
 pub fn has_begun(update: &Update) -> bool {
     let status = update.status.as_ref();
@@ -31,13 +31,13 @@ pub(super) fn run_has_begun(evaluation: &UpdateEvaluation) -> bool {
     has_begun(&evaluation.observed.update)
 }
 
-/// Where the run was begun, if it was.
+/// The instance in which the run started, if it did.
 pub(super) fn run_instance(evaluation: &UpdateEvaluation) -> Option<&str> {
     let status = evaluation.observed.update.status.as_ref();
     status.and_then(|status| status.workspace_instance.as_deref())
 }
 
-/// Since when its run is under way, if it is.
+/// When the run started, if it is in progress.
 pub(super) fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
     let stored = evaluation.observed.update.status.as_ref()?;
     let progress = find(&stored.conditions, Progressing);
@@ -45,17 +45,17 @@ pub(super) fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
     Some(progress.last_transition_time.clone())
 }
 
-/// An Update whose run is under way; the message is for what is not as usual.
+/// An Update with a run in progress; the message is for exceptional states.
 pub(super) fn progressing(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
     unfinished(evaluation, True, UpdateReason::Progressing, message)
 }
 
-/// An Update whose run has begun, and whose agent does not answer.
+/// An Update with a run in progress whose agent does not respond.
 pub(super) fn agent_unreachable(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
     unfinished(evaluation, True, UpdateReason::TransientFailure, message)
 }
 
-/// An Update that waits for its Workspace, its turn or the agent.
+/// An Update that waits for its Workspace, the run queue or the agent.
 pub(super) fn waiting(
     evaluation: &UpdateEvaluation,
     reason: UpdateReason,
@@ -64,7 +64,7 @@ pub(super) fn waiting(
     unfinished(evaluation, False, reason, message)
 }
 
-/// The status before the run is begun in this place; nothing if it was begun before.
+/// The status to publish before the run starts; `None` if it has started.
 pub(super) fn to_publish(evaluation: &UpdateEvaluation, instance: &str) -> Option<UpdateStatus> {
     (!run_has_begun(evaluation)).then(|| UpdateStatus {
         workspace_instance: Some(instance.to_owned()),
@@ -72,7 +72,7 @@ pub(super) fn to_publish(evaluation: &UpdateEvaluation, instance: &str) -> Optio
     })
 }
 
-/// Whether the stored status gives this reason for not going on.
+/// Whether the stored status has this reason for waiting.
 pub(super) fn is_waiting_for(evaluation: &UpdateEvaluation, reason: UpdateReason) -> bool {
     let stored = evaluation.observed.update.status.as_ref();
     let progress = stored.and_then(|status| find(&status.conditions, Progressing));
@@ -108,7 +108,7 @@ pub(super) fn without_result(
         (True, reason.as_str()),
         (True, over, ""),
     );
-    // Nobody else will say when the run began that is lost.
+    // No agent will report when a lost run started.
     status.start_time = status.start_time.or_else(|| run_start(evaluation));
     status.message = Some(message.to_owned());
     status.failure_class = Some(class.to_string());
@@ -117,7 +117,7 @@ pub(super) fn without_result(
 
 /// An Update whose run has ended.
 pub(super) fn with_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateStatus {
-    // The agent's word; the API server would refuse the whole status for one that is no reason.
+    // The API server would reject the whole status if the agent's reason were invalid.
     let named = outcome.reason.as_deref().filter(|reason| is_reason(reason));
     let failed = if outcome.succeeded {
         (False, UpdateReason::UpdateSucceeded.as_str())
@@ -134,7 +134,7 @@ pub(super) fn with_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -
             &outcome.notes.join("; "),
         ),
     );
-    status.message = Some(shortened(&outcome.message));
+    status.message = Some(shorten(&outcome.message));
     status.start_time = outcome.start.map(Time);
     status.end_time = outcome.end.map(Time);
     status.permalink.clone_from(&outcome.permalink);
@@ -165,7 +165,7 @@ fn with_conditions(
     status
 }
 
-/// The write of a status, unless it is stored already.
+/// The patch of the status, unless it is unchanged.
 pub(super) fn patch_if_changed(
     evaluation: &UpdateEvaluation,
     status: UpdateStatus,

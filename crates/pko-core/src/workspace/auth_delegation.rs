@@ -1,16 +1,16 @@
-//! The right that upstream's agent needs to find out who calls it, and how it is given.
+//! The right that upstream's agent needs to authenticate callers, and the command that grants it.
 
 use pko_api::Workspace;
 
 use super::pod;
 
-/// What upstream's agent says where it may not ask the API server.
+/// The errors of upstream's agent without this right.
 const UNAVAILABLE: [&str; 2] = [
     "TokenReview API is unavailable",
     "SubjectAccessReview API is unavailable",
 ];
 
-/// What an agent said, with the way out where it is known.
+/// The agent's error, with the fix if it is known.
 pub(super) fn explain(workspace: &Workspace, message: &str) -> String {
     if !UNAVAILABLE.iter().any(|text| message.contains(text)) {
         return message.to_owned();
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn missing_role_binding_names_the_command() {
-        for said in UNAVAILABLE {
+        for error in UNAVAILABLE {
             let text = explain(
                 &workspace(json!({ "serviceAccountName": "deployer" })),
-                said,
+                error,
             );
-            assert!(text.starts_with(said), "{text}");
+            assert!(text.starts_with(error), "{text}");
             let command = "kubectl create clusterrolebinding shop:deployer:system:auth-delegator \
                            --clusterrole=system:auth-delegator --serviceaccount=shop:deployer";
             assert!(text.contains(command), "{text}");

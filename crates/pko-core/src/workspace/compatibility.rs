@@ -1,12 +1,12 @@
-//! Config that only newer versions of Pulumi's CLI understand.
+//! Config that only newer versions of Pulumi's CLI support.
 
 use pko_api::auto::v1alpha1::{ConfigItem, WorkspaceSpec};
 use serde_json::Value;
 
-/// The first version that takes config as JSON.
+/// The first version that accepts config as JSON.
 const FIRST_WITH_JSON: [u64; 3] = [3, 202, 0];
 
-/// Why this CLI can't take the config, if it can't. Programs match on the first words.
+/// Why this CLI does not support the config. Programs match on the first words.
 pub(super) fn problem(spec: &WorkspaceSpec, version: &str) -> Option<String> {
     let mut items = spec.stacks.iter().flat_map(|stack| &stack.config);
     if !items.any(needs_json) {
@@ -23,7 +23,7 @@ pub(super) fn problem(spec: &WorkspaceSpec, version: &str) -> Option<String> {
     })
 }
 
-/// Whether a value is anything but a text.
+/// Whether a value is not a string.
 fn needs_json(item: &ConfigItem) -> bool {
     match (&item.value_from, &item.value) {
         (Some(from), _) => from.json == Some(true),
@@ -32,7 +32,7 @@ fn needs_json(item: &ConfigItem) -> bool {
     }
 }
 
-/// The three numbers of a version, of which the last ones may be missing, and whether it came before that version.
+/// The numbers of a version, with 0 for missing ones, and whether it is a prerelease.
 fn parse_version(version: &str) -> Option<([u64; 3], bool)> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let version = version.split('+').next().unwrap_or_default();

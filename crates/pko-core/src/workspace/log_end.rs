@@ -1,20 +1,19 @@
-//! What the end of a container's log says went wrong: an agent's own error as a sentence, or the
-//! last lines of any other log as they are. No I/O.
+//! The cause of a failure, from the end of a container's log: an agent's error as one sentence, or
+//! the last lines of any other log. No I/O.
 
 use serde_json::Value;
 
 use crate::plain_text::plain;
 
-/// As much of a log as fits in a status that people read.
-const MOST_LINES: usize = 10;
-/// The levels of a line, as zap and tracing write them, those of errors last.
+/// Enough to explain a failure in a status.
+const MAX_LINES: usize = 10;
+/// The levels that zap and tracing write, from the least to the most severe.
 const LEVELS: [&str; 8] = [
     "trace", "debug", "info", "warn", "error", "dpanic", "panic", "fatal",
 ];
 
-/// The end of a log. Of lines that a logger wrote, time, level and logger are left out: the last
-/// error counts, or the last message where there is none. Plain lines after them come from a
-/// program that broke down, and count more.
+/// The end of a log. From lines of a logger, the message of the last error, or the last message if
+/// there is no error. Plain lines after them come from a program that crashed, and take precedence.
 #[must_use]
 pub fn end_of_log(log: &str) -> String {
     let log = plain(log);
@@ -40,12 +39,12 @@ fn last_error(mut entries: Vec<Entry>) -> String {
 }
 
 fn last_lines(lines: &[&str]) -> String {
-    let first = lines.len().saturating_sub(MOST_LINES);
+    let first = lines.len().saturating_sub(MAX_LINES);
     let last = lines.get(first..).unwrap_or_default();
     last.join("\n").trim().to_owned()
 }
 
-/// A line that a logger wrote.
+/// A line of a logger.
 struct Entry {
     is_error: bool,
     message: String,
@@ -57,7 +56,7 @@ impl Entry {
         Self::parse_columns(line).or_else(|| Self::parse_json(line))
     }
 
-    /// `time<TAB>level<TAB>logger<TAB>message<TAB>{fields}`: what both agents write.
+    /// `time<TAB>level<TAB>logger<TAB>message<TAB>{fields}`, the format of both agents.
     fn parse_columns(line: &str) -> Option<Self> {
         let mut columns = line.split('\t');
         let time = columns.next()?;
@@ -68,13 +67,13 @@ impl Entry {
         time.starts_with(|first: char| first.is_ascii_digit())
             .then(|| Self {
                 is_error,
-                // The agents keep a message on one line.
+                // The agents escape line breaks in messages.
                 message: message.replace("\\n", "\n"),
                 error: text(&fields, "error"),
             })
     }
 
-    /// An object with a level and a message, as most loggers for machines write it.
+    /// A JSON object with a level and a message.
     fn parse_json(line: &str) -> Option<Self> {
         let fields = line.trim_start().starts_with('{').then_some(line)?;
         let fields: Value = serde_json::from_str(fields).ok()?;
@@ -93,11 +92,11 @@ impl Entry {
     }
 }
 
-/// Whether a level is that of an error; nothing if it is no level.
+/// Whether a level is that of an error; `None` if the text is not a level.
 fn is_error(level: &str) -> Option<bool> {
     let level = level.to_ascii_lowercase();
-    let rank = LEVELS.iter().position(|known| *known == level)?;
-    Some(rank >= LEVELS.iter().position(|known| *known == "error")?)
+    let rank = LEVELS.iter().position(|name| *name == level)?;
+    Some(rank >= LEVELS.iter().position(|name| *name == "error")?)
 }
 
 fn text(fields: &Value, name: &str) -> Option<String> {
@@ -170,7 +169,7 @@ mod tests {
                    thread 'main' panicked at src/main.rs:1:\nno way";
         let expected = "thread 'main' panicked at src/main.rs:1:\nno way";
         assert_eq!(end_of_log(log), expected);
-        // A kubelet keeps the end of a log, which may begin within a line.
+        // The kubelet stores the end of a log, which may start within a line.
         let log = "NFO\tcmd.init\tcut off\n2026-11-18T12:00:01.000Z\tERROR\tcmd.init\tno way";
         assert_eq!(end_of_log(log), "no way");
     }

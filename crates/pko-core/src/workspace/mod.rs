@@ -1,4 +1,4 @@
-//! The Workspace's state machine: a place to run, an agent that answers, packages, Ready.
+//! The Workspace's state machine: a pod or a process, an agent that responds, packages, Ready.
 
 mod auth_delegation;
 mod compatibility;
@@ -50,9 +50,7 @@ pub fn owner_reference(workspace: &Workspace) -> OwnerReference {
     }
 }
 
-/// A step of the Workspace's machine.
 pub type WorkspaceStep = StepOf<ObservedWorkspace>;
-/// What a Workspace's rules read.
 pub type WorkspaceEvaluation = Evaluation<ObservedWorkspace>;
 
 impl Machine for ObservedWorkspace {
@@ -65,10 +63,10 @@ impl Machine for ObservedWorkspace {
 
     const RULES: &'static [Rule<Self>] = &[
         Rule::new("deleting", rules::report_deletion),
-        Rule::new("orphan", orphan::delete_orphan), // no owner, its Stack is gone: Read(Awaited)
+        Rule::new("orphan", orphan::delete_orphan), // no owner, no Stack: Read(Awaited)
         Rule::new("runtime", rules::ensure_runtime), // Write(EnsureRuntime): a pod or a process
-        Rule::new("version", rules::read_version),  // Read(Version): an agent that answers
-        Rule::new("compatible", rules::check_compatibility), // a CLI that understands the config
+        Rule::new("version", rules::read_version),  // Read(Version): the agent responds
+        Rule::new("compatible", rules::check_compatibility), // the CLI supports the config
         Rule::new("setup", rules::set_up),          // Write(SetUp): packages, stacks
         Rule::new("ready", rules::report_ready),
     ];

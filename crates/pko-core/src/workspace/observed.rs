@@ -1,4 +1,4 @@
-//! What is known of a Workspace, what can be asked, and what can be done.
+//! The observed state of a Workspace, its reads and writes, and its effects.
 
 use std::time::Duration;
 
@@ -6,103 +6,93 @@ use pko_api::{Workspace, auto::v1alpha1::WorkspaceStatus, names::events::Workspa
 
 use crate::{Event, Fact};
 
-/// What is known of a Workspace.
+/// The observed state of a Workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedWorkspace {
-    /// The object.
     pub workspace: Workspace,
-    /// Whether the Stack waits for it whose destroy it was made for.
+    /// Whether the Stack for whose destroy it was created still waits for it.
     pub awaited: Fact<bool>,
-    /// Where it runs.
     pub runtime: Fact<RuntimeState>,
-    /// The version of its Pulumi CLI, without `v`, as its agent says.
+    /// The version of the Pulumi CLI, without `v`, as reported by the agent.
     pub version: Fact<Result<String, AgentError>>,
-    /// Whether packages are installed and stacks selected.
     pub setup: Fact<SetupState>,
 }
 
-/// What a Workspace reports while the agent of a workspace without a pod starts.
+/// The condition's message while the agent of a workspace without a pod starts.
 pub const WAITING_FOR_AGENT: &str = "Waiting for the workspace's agent";
 
-/// Where a workspace runs: a pod or a process, the rest of the operator does not know which.
+/// The state of a workspace's pod or process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeState {
-    /// It is being made.
     Starting(String),
-    /// It is being replaced, or waits to be.
+    /// It is being replaced, or will be.
     Rolling(String),
-    /// It could not become what is wanted, so it was removed to be made anew.
+    /// An immutable field changed, so it was deleted and will be created again.
     Migrated,
-    /// The agent should listen there.
     Running(AgentEndpoint),
-    /// There is none, because nobody needs one; the next run gets one.
+    /// Scaled to zero until the next run.
     Idle,
-    /// It can't be made from this spec.
+    /// The spec is invalid.
     Invalid(String),
-    /// Something is wrong with it; that may pass.
+    /// It failed, and may recover.
     Failed(String),
 }
 
-/// A place with an agent.
+/// A running agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentEndpoint {
-    /// Where the agent listens, as the status shows it.
+    /// The agent's address, for the status.
     pub address: String,
-    /// What runs there, such as `pod "demo-workspace-0"`.
+    /// Such as `pod "demo-workspace-0"`.
     pub name: String,
-    /// An operator of before has made it, and the next run gets a new one.
+    /// Another version of the operator created the pod, so the next run gets a new one.
     pub is_outdated: bool,
-    /// When to look at it again, even if nothing is heard of it.
-    pub look_again: Duration,
+    /// The requeue while no event arrives.
+    pub requeue_after: Duration,
 }
 
-/// Why an agent says nothing of use.
+/// Why a request to an agent failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentError {
-    /// It does not answer; it may the next time.
+    /// No response; retried.
     Unreachable(String),
-    /// It answered with an error.
+    /// The agent returned an error.
     Refused {
-        /// A word for the condition: the name of a gRPC code, or what the agent calls it.
+        /// A reason for the condition: the name of a gRPC code, or the agent's own.
         reason: String,
-        /// What it said.
         message: String,
     },
 }
 
-/// How far a new agent is with what it has to do once.
+/// The progress of an agent's setup, which runs once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupState {
-    /// All is done.
     Done,
-    /// It goes on; its end is told.
+    /// The runtime triggers a reconcile when it ends.
     InProgress(SetupStage),
-    /// It went wrong, and is tried again.
+    /// Retried after `retry_in`.
     Failed {
-        /// While doing what.
         stage: SetupStage,
-        /// What went wrong.
         message: String,
-        /// It may pass by itself.
+        /// A retry may succeed without a change.
         is_transient: bool,
-        /// When it is tried again.
         retry_in: Duration,
     },
 }
 
-/// What a new agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupStage {
-    /// It installs packages and plugins.
+    /// Packages and plugins are being installed.
     Installing,
-    /// It selects and configures stacks.
+    /// Stacks are being selected and configured.
     Initializing,
 }
 
 /// What a Workspace's rules can look up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkspaceRead {
-    /// Whether the Stack of this name waits for the Workspace. Only a live read proves that it does not.
+    /// Whether the Stack of this name waits for the Workspace. Only a live read proves that it does
+    /// not.
     Awaited(String),
     /// The version of the agent's Pulumi CLI.
     Version,
@@ -130,21 +120,20 @@ pub enum WorkspaceResponse {
     Setup(SetupState),
 }
 
-/// What can be done for a Workspace.
+/// A change that ends a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkspaceEffect {
-    /// Writes the status.
     PatchStatus(Box<WorkspaceStatus>),
-    /// Ends what runs, and removes its files.
+    /// Stops the pod or process, and removes its files.
     RemoveRuntime,
-    /// Deletes the Workspace, as it is now.
+    /// Deletes the Workspace, if it has not changed.
     Delete,
-    /// Tells the user. Where an event can't be written, nothing else is held up.
+    /// A failure to write an event is only logged.
     Emit(Event<WorkspaceEvent>),
 }
 
 impl ObservedWorkspace {
-    /// A world in which only the Workspace is known.
+    /// An observed state with only the Workspace.
     #[must_use]
     pub fn new(workspace: Workspace) -> Self {
         Self {

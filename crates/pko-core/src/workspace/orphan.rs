@@ -1,5 +1,6 @@
-//! Workspaces that belong to nobody because their Stack is deleted in the foreground, and whose Stack has gone without them:
-//! somebody let it go by hand. Whatever has an owner, or no mark of ours, is never looked at here.
+//! Deletes orphaned Workspaces. A Workspace for the destroy of a Stack that is deleted in the
+//! foreground has no owner. If a user removes the Stack's finalizer by hand, the Workspace remains.
+//! Workspaces with an owner or without our annotation are never deleted here.
 
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use crate::{
     step::{Requeue, finish},
 };
 
-/// How soon it is seen that the Stack has gone: nobody else hears of it.
+/// No event reports that the Stack is gone.
 const STACK_AGAIN: Duration = Duration::from_mins(1);
 
-/// Deletes a Workspace whose Stack will not do so any more.
+/// Deletes a Workspace whose Stack is gone.
 pub(super) fn delete_orphan(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let (stack, _) = destroyed_stack(&evaluation.observed.workspace)?;
     match evaluation
@@ -28,7 +29,7 @@ pub(super) fn delete_orphan(evaluation: &WorkspaceEvaluation) -> Option<Workspac
     {
         Err(request) => Some(request),
         Ok(true) => None,
-        // The next look is for a deletion that did not come about, because the Workspace was another one by then.
+        // The requeue covers a delete that failed because the Workspace had changed.
         Ok(false) => Some(finish(
             vec![WorkspaceEffect::Delete],
             Requeue::after(STACK_AGAIN),
@@ -36,21 +37,21 @@ pub(super) fn delete_orphan(evaluation: &WorkspaceEvaluation) -> Option<Workspac
     }
 }
 
-/// Whether a Stack waits for this Workspace: it is the very one whose destroy the Workspace was made for, and has not been
-/// let go.
+/// Whether a Stack waits for this Workspace: the Workspace was created for its destroy, and the
+/// Stack has not been released.
 #[must_use]
 pub fn is_awaited(workspace: &Workspace, stack: &ObjectMeta) -> bool {
-    let made_for = destroyed_stack(workspace).map(|(_, uid)| uid);
-    !is_released(stack) && made_for == stack.uid.as_deref()
+    let created_for = destroyed_stack(workspace).map(|(_, uid)| uid);
+    !is_released(stack) && created_for == stack.uid.as_deref()
 }
 
-/// How soon a Workspace without an owner is reconciled again: no event reports that its Stack is gone.
+/// The requeue of a Workspace without an owner: no event reports that its Stack is gone.
 pub(super) fn longest_requeue(workspace: &Workspace) -> Option<Duration> {
     let is_deleting = workspace.metadata.deletion_timestamp.is_some();
     (!is_deleting && destroyed_stack(workspace).is_some()).then_some(STACK_AGAIN)
 }
 
-/// The name and the uid of the Stack that has made this Workspace without owning it.
+/// The name and uid of the Stack that created this Workspace without owning it.
 fn destroyed_stack(workspace: &Workspace) -> Option<(&str, &str)> {
     let metadata = &workspace.metadata;
     if metadata.owner_references.iter().flatten().next().is_some() {

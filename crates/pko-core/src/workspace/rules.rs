@@ -1,4 +1,4 @@
-//! One small function for each row of the Workspace's rule table.
+//! The rules of the Workspace's table, one function for each row.
 
 use std::time::Duration;
 
@@ -22,14 +22,15 @@ use crate::{
     step::{Requeue, finish},
 };
 
-/// For a place that starts, and for an agent that does not answer.
-const AGAIN: Duration = Duration::from_secs(1);
-/// For a place that is replaced, or an agent that refuses: their changes are seen, or somebody has to act.
-const SLOWLY: Duration = Duration::from_secs(30);
-/// For a place that failed: that may pass by itself.
-const AFTER_FAILURE: Duration = Duration::from_mins(1);
+/// For a pod or process that starts, and for an agent that does not respond.
+const STARTUP_RETRY: Duration = Duration::from_secs(1);
+/// For a pod that is being replaced, and for an agent that returns errors. Events report the
+/// former; the latter needs the user.
+const SLOW_RETRY: Duration = Duration::from_secs(30);
+/// For a failed pod or process, which may recover.
+const FAILURE_RETRY: Duration = Duration::from_mins(1);
 
-/// A Workspace that is being deleted ends what it runs, and then says so.
+/// A deleted Workspace stops its runtime and reports the deletion.
 pub(super) fn report_deletion(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     evaluation
         .observed
@@ -46,7 +47,6 @@ pub(super) fn report_deletion(evaluation: &WorkspaceEvaluation) -> Option<Worksp
     Some(finish(effects, Requeue::Settled))
 }
 
-/// A place to run.
 pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
     let runtime = match evaluation
         .observed
@@ -62,13 +62,16 @@ pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<Workspa
     let (status, requeue) = match runtime {
         RuntimeState::Running(_) => return None,
         RuntimeState::Migrated => return Some(report_migration(evaluation)),
-        RuntimeState::Starting(message) => {
-            (waiting(WaitingForReplicas, message), Requeue::after(AGAIN))
+        RuntimeState::Starting(message) => (
+            waiting(WaitingForReplicas, message),
+            Requeue::after(STARTUP_RETRY),
+        ),
+        RuntimeState::Rolling(message) => {
+            (waiting(RollingUpdate, message), Requeue::after(SLOW_RETRY))
         }
-        RuntimeState::Rolling(message) => (waiting(RollingUpdate, message), Requeue::after(SLOWLY)),
         RuntimeState::Failed(message) => (
             waiting(WaitingForReplicas, message),
-            Requeue::after(AFTER_FAILURE),
+            Requeue::after(FAILURE_RETRY),
         ),
         RuntimeState::Idle => (
             status::ready(evaluation, Idle, "scaled to zero until the next run"),
@@ -80,7 +83,6 @@ pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<Workspa
             Requeue::Settled,
         ),
     };
-    // Nobody listens there.
     let status = status::without_address(status);
     Some(finish(
         status::patch_if_changed(evaluation, status),
@@ -88,7 +90,7 @@ pub(super) fn ensure_runtime(evaluation: &WorkspaceEvaluation) -> Option<Workspa
     ))
 }
 
-/// Fields that can't be changed are a reason to make the StatefulSet anew.
+/// Changed immutable fields require a new StatefulSet.
 fn report_migration(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
     let message = "Waiting for the StatefulSet to be re-created";
     let status = status::not_ready(evaluation, RollingUpdate.as_str(), message);
@@ -97,12 +99,11 @@ fn report_migration(evaluation: &WorkspaceEvaluation) -> WorkspaceStep {
         "Replaced the workspace statefulset".to_owned(),
     );
     let status = status::without_address(status);
-    finish_with_event(evaluation, status, event, Requeue::after(AGAIN))
+    finish_with_event(evaluation, status, event, Requeue::after(STARTUP_RETRY))
 }
 
-/// An agent that answers.
 pub(super) fn read_version(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let running = running(evaluation)?;
+    let running = running_agent(evaluation)?;
     let version = match evaluation
         .observed
         .version
@@ -111,17 +112,21 @@ pub(super) fn read_version(evaluation: &WorkspaceEvaluation) -> Option<Workspace
         Ok(version) => version,
         Err(request) => return Some(request),
     };
-    let (reason, message, again) = match version {
+    let (reason, message, retry) = match version {
         Ok(_) => return None,
         Err(AgentError::Unreachable(message)) => {
-            (ConnectionFailed.as_str(), message.clone(), AGAIN)
+            (ConnectionFailed.as_str(), message.clone(), STARTUP_RETRY)
         }
         Err(AgentError::Refused { reason, message }) => {
-            let known = is_reason(reason).then_some(reason.as_str());
+            let valid = is_reason(reason).then_some(reason.as_str());
             let message = auth_delegation::explain(&evaluation.observed.workspace, message);
-            // A pod of another operator version that refuses us is replaced.
-            let again = if running.is_outdated { AGAIN } else { SLOWLY };
-            (known.unwrap_or(ConnectionFailed.as_str()), message, again)
+            // A pod of another operator version that rejects us is replaced.
+            let retry = if running.is_outdated {
+                STARTUP_RETRY
+            } else {
+                SLOW_RETRY
+            };
+            (valid.unwrap_or(ConnectionFailed.as_str()), message, retry)
         }
     };
     let status = status::with_address(running, status::not_ready(evaluation, reason, &message));
@@ -130,13 +135,13 @@ pub(super) fn read_version(evaluation: &WorkspaceEvaluation) -> Option<Workspace
         evaluation,
         status,
         event,
-        Requeue::after(again),
+        Requeue::after(retry),
     ))
 }
 
-/// A CLI that understands the config. Only another one, or another config, helps.
+/// The CLI must support the config. Only another CLI or another config helps.
 pub(super) fn check_compatibility(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let running = running(evaluation)?;
+    let running = running_agent(evaluation)?;
     let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
     };
@@ -152,9 +157,8 @@ pub(super) fn check_compatibility(evaluation: &WorkspaceEvaluation) -> Option<Wo
     ))
 }
 
-/// Packages that are installed, and stacks that are selected.
 pub(super) fn set_up(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let running = running(evaluation)?;
+    let running = running_agent(evaluation)?;
     let setup = match evaluation.observed.setup.or_write(|| WorkspaceWrite::SetUp) {
         Ok(setup) => setup,
         Err(request) => return Some(request),
@@ -192,8 +196,7 @@ pub(super) fn set_up(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> 
     }
 }
 
-/// A status that says what went wrong the last time stays until that is known to be over: a try now and then does not
-/// make it come and go.
+/// A failure stays in the status until the setup succeeds, so that retries do not make it flap.
 fn report_setup(
     evaluation: &WorkspaceEvaluation,
     running: &AgentEndpoint,
@@ -213,12 +216,11 @@ fn report_setup(
         let status = status::not_ready(evaluation, reason.as_str(), message);
         status::patch_if_changed(evaluation, status::with_address(running, status))
     };
-    finish(effects, Requeue::after(AFTER_FAILURE))
+    finish(effects, Requeue::after(FAILURE_RETRY))
 }
 
-/// Ready for Updates.
 pub(super) fn report_ready(evaluation: &WorkspaceEvaluation) -> Option<WorkspaceStep> {
-    let running = running(evaluation)?;
+    let running = running_agent(evaluation)?;
     let Fact::Known(Ok(version)) = &evaluation.observed.version else {
         return None;
     };
@@ -238,10 +240,10 @@ pub(super) fn report_ready(evaluation: &WorkspaceEvaluation) -> Option<Workspace
             warning: false,
         }));
     }
-    Some(finish(effects, Requeue::after(running.look_again)))
+    Some(finish(effects, Requeue::after(running.requeue_after)))
 }
 
-fn running(evaluation: &WorkspaceEvaluation) -> Option<&AgentEndpoint> {
+fn running_agent(evaluation: &WorkspaceEvaluation) -> Option<&AgentEndpoint> {
     match &evaluation.observed.runtime {
         Fact::Known(RuntimeState::Running(running)) => Some(running),
         _ => None,
@@ -256,7 +258,7 @@ fn warning(reason: WorkspaceEvent, message: String) -> Event<WorkspaceEvent> {
     }
 }
 
-/// A status and an event about the same; where the first is not new, the second is not, either.
+/// Emits the event only if the status has changed.
 fn finish_with_event(
     evaluation: &WorkspaceEvaluation,
     status: pko_api::auto::v1alpha1::WorkspaceStatus,

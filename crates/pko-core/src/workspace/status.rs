@@ -1,4 +1,4 @@
-//! The status of a Workspace: Ready or why not, and Stalled.
+//! The status of a Workspace: the conditions Ready and Stalled.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pko_api::{
@@ -13,14 +13,14 @@ use pko_api::{
 use super::{AgentEndpoint, WAITING_FOR_AGENT, WorkspaceEffect, WorkspaceEvaluation, pod};
 use crate::condition_set::{ConditionSet, find, is_true};
 
-/// The stored status, if it is about the spec of now.
-fn stored(evaluation: &WorkspaceEvaluation) -> Option<&WorkspaceStatus> {
+/// The stored status, if it describes the current spec.
+fn current_status(evaluation: &WorkspaceEvaluation) -> Option<&WorkspaceStatus> {
     let workspace = &evaluation.observed.workspace;
     let status = workspace.status.as_ref()?;
     (status.observed_generation == workspace.metadata.generation).then_some(status)
 }
 
-/// Whether the stored status says Ready, and not for want of a pod: whoever wakes up is initialized anew.
+/// Whether the stored status is Ready with a running pod. An idle workspace is initialized again.
 pub(super) fn was_ready(evaluation: &WorkspaceEvaluation) -> bool {
     let Some(status) = &evaluation.observed.workspace.status else {
         return false;
@@ -30,58 +30,56 @@ pub(super) fn was_ready(evaluation: &WorkspaceEvaluation) -> bool {
         && ready.is_some_and(|ready| ready.reason != WorkspaceReason::Idle.as_str())
 }
 
-/// Whether a Workspace is ready for its current spec.
 #[must_use]
 pub fn is_ready(workspace: &Workspace) -> bool {
     let is_deleting = workspace.metadata.deletion_timestamp.is_some();
     !is_deleting && is_current(workspace) && has_condition(workspace, ConditionType::Ready)
 }
 
-/// Whether the status is about the current spec.
+/// Whether the status describes the current spec.
 #[must_use]
 pub fn is_current(workspace: &Workspace) -> bool {
     let status = workspace.status.as_ref();
     status.and_then(|status| status.observed_generation) == workspace.metadata.generation
 }
 
-/// Whether the status has this condition, and it is true.
+/// Whether the condition is True.
 #[must_use]
 pub fn has_condition(workspace: &Workspace, kind: ConditionType) -> bool {
     let status = workspace.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, kind))
 }
 
-/// Whether a Ready condition that is false describes a step that every new workspace goes through, and not a problem.
-/// An agent that does not answer yet is such a step, too.
+/// Whether Ready=False describes a normal step of a new workspace, and not a problem. An agent that
+/// does not respond yet is a normal step.
 #[must_use]
 pub fn is_normal_startup(ready: &Condition) -> bool {
     use WorkspaceReason::{
         ConnectionFailed, Deleting, Initializing, Installing, RollingUpdate, WaitingForReplicas,
     };
 
-    let usual = [
+    let normal = [
         ConnectionFailed,
         Deleting,
         Initializing,
         Installing,
         RollingUpdate,
     ];
-    usual.iter().any(|reason| reason.as_str() == ready.reason)
+    normal.iter().any(|reason| reason.as_str() == ready.reason)
         || (ready.reason == WaitingForReplicas.as_str()
             && [pod::WAITING, WAITING_FOR_AGENT].contains(&ready.message.as_str()))
 }
 
-/// Whether the stored status is about the spec of now, and gives one of these reasons.
+/// Whether the stored status describes the current spec, with one of these reasons.
 pub(super) fn has_current_reason(
     evaluation: &WorkspaceEvaluation,
     reasons: &[WorkspaceReason],
 ) -> bool {
-    let ready =
-        stored(evaluation).and_then(|status| find(&status.conditions, ConditionType::Ready));
+    let ready = current_status(evaluation)
+        .and_then(|status| find(&status.conditions, ConditionType::Ready));
     ready.is_some_and(|ready| reasons.iter().any(|reason| reason.as_str() == ready.reason))
 }
 
-/// Ready for Updates.
 pub(super) fn ready(
     evaluation: &WorkspaceEvaluation,
     reason: WorkspaceReason,
@@ -91,7 +89,6 @@ pub(super) fn ready(
     with_conditions(evaluation, status, reason.as_str(), message, false)
 }
 
-/// Not ready, and why.
 pub(super) fn not_ready(
     evaluation: &WorkspaceEvaluation,
     reason: &str,
@@ -100,7 +97,7 @@ pub(super) fn not_ready(
     with_conditions(evaluation, ConditionStatus::False, reason, message, false)
 }
 
-/// Not ready, and not soon.
+/// Not ready until the user acts.
 pub(super) fn stalled(
     evaluation: &WorkspaceEvaluation,
     reason: &str,
@@ -109,7 +106,6 @@ pub(super) fn stalled(
     with_conditions(evaluation, ConditionStatus::False, reason, message, true)
 }
 
-/// The status of a Workspace that nobody can reach.
 pub(super) fn without_address(status: WorkspaceStatus) -> WorkspaceStatus {
     WorkspaceStatus {
         address: None,
@@ -117,7 +113,6 @@ pub(super) fn without_address(status: WorkspaceStatus) -> WorkspaceStatus {
     }
 }
 
-/// The status of a Workspace whose agent should listen.
 pub(super) fn with_address(running: &AgentEndpoint, status: WorkspaceStatus) -> WorkspaceStatus {
     WorkspaceStatus {
         address: Some(running.address.clone()),
@@ -152,7 +147,7 @@ fn with_conditions(
     status
 }
 
-/// The write of a status, unless it is stored already.
+/// The patch of the status, unless it is unchanged.
 pub(super) fn patch_if_changed(
     evaluation: &WorkspaceEvaluation,
     status: WorkspaceStatus,

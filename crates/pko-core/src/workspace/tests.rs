@@ -1,4 +1,4 @@
-//! Each rule of the Workspace's table: what is given, and what is done, as text.
+//! The rules of the Workspace's table: the observed state, and the plan as text.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ fn ago(seconds: i64) -> String {
     (now() - SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// A new Workspace whose place runs and whose agent answers.
+/// A new Workspace with a running agent.
 struct WorkspaceFixture {
     workspace: Value,
     awaited: bool,
-    place: RuntimeState,
+    runtime: RuntimeState,
     version: Result<String, AgentError>,
-    preparation: SetupState,
+    setup: SetupState,
 }
 
 struct WorkspaceOutcome {
@@ -37,9 +37,9 @@ fn fixture() -> WorkspaceFixture {
     WorkspaceFixture {
         workspace: json!({ "metadata": { "name": "demo", "namespace": "shop", "generation": 2 } }),
         awaited: false,
-        place: RuntimeState::Running(running()),
+        runtime: RuntimeState::Running(running()),
         version: Ok("3.259.0".into()),
-        preparation: SetupState::Done,
+        setup: SetupState::Done,
     }
 }
 
@@ -48,18 +48,18 @@ fn running() -> AgentEndpoint {
         address: "demo-workspace.shop:50051".into(),
         name: "pod \"demo-workspace-0\"".into(),
         is_outdated: false,
-        look_again: Duration::from_mins(10),
+        requeue_after: Duration::from_mins(10),
     }
 }
 
 impl WorkspaceFixture {
-    fn place(mut self, place: RuntimeState) -> Self {
-        self.place = place;
+    fn runtime(mut self, runtime: RuntimeState) -> Self {
+        self.runtime = runtime;
         self
     }
 
     fn outdated(self) -> Self {
-        self.place(RuntimeState::Running(AgentEndpoint {
+        self.runtime(RuntimeState::Running(AgentEndpoint {
             is_outdated: true,
             ..running()
         }))
@@ -83,13 +83,13 @@ impl WorkspaceFixture {
         self
     }
 
-    fn at_work(mut self, stage: SetupStage) -> Self {
-        self.preparation = SetupState::InProgress(stage);
+    fn setting_up(mut self, stage: SetupStage) -> Self {
+        self.setup = SetupState::InProgress(stage);
         self
     }
 
     fn failed_at(mut self, stage: SetupStage, message: &str, is_transient: bool) -> Self {
-        self.preparation = SetupState::Failed {
+        self.setup = SetupState::Failed {
             stage,
             message: message.into(),
             is_transient,
@@ -113,7 +113,7 @@ impl WorkspaceFixture {
         self
     }
 
-    /// The stored status is what this other case leads to, a while ago.
+    /// The stored status is the earlier outcome of another fixture.
     fn after(mut self, before: &WorkspaceFixture) -> Self {
         let status = before.decide().status().cloned().unwrap();
         let mut status = serde_json::to_value(status).unwrap();
@@ -138,13 +138,13 @@ impl WorkspaceFixture {
                             WorkspaceResponse::Awaited(self.awaited)
                         }
                         WorkspaceStep::Write(WorkspaceWrite::EnsureRuntime) => {
-                            WorkspaceResponse::Runtime(self.place.clone())
+                            WorkspaceResponse::Runtime(self.runtime.clone())
                         }
                         WorkspaceStep::Read(WorkspaceRead::Version) => {
                             WorkspaceResponse::Version(self.version.clone())
                         }
                         WorkspaceStep::Write(WorkspaceWrite::SetUp) => {
-                            WorkspaceResponse::Setup(self.preparation.clone())
+                            WorkspaceResponse::Setup(self.setup.clone())
                         }
                     });
                     requests.push(request);
@@ -205,21 +205,21 @@ fn check<const N: usize>(table: [(&str, WorkspaceFixture, &[&str]); N]) {
 }
 
 fn starting() -> WorkspaceFixture {
-    fixture().place(RuntimeState::Starting("pulling".into()))
+    fixture().runtime(RuntimeState::Starting("pulling".into()))
 }
 
 fn failed() -> WorkspaceFixture {
-    fixture().place(RuntimeState::Failed("no memory".into()))
+    fixture().runtime(RuntimeState::Failed("no memory".into()))
 }
 
 fn impossible() -> WorkspaceFixture {
-    fixture().place(RuntimeState::Invalid(
+    fixture().runtime(RuntimeState::Invalid(
         "spec.initContainers needs a pod".into(),
     ))
 }
 
 fn rolling() -> WorkspaceFixture {
-    fixture().place(RuntimeState::Rolling("changing".into()))
+    fixture().runtime(RuntimeState::Rolling("changing".into()))
 }
 
 const READY: &str = "status Ready=True/Succeeded  at demo-workspace.shop:50051";
@@ -248,7 +248,7 @@ fn workspace_runtime_state_decides_the_status() {
         ),
         (
             "that was removed to be made anew",
-            fixture().place(RuntimeState::Migrated),
+            fixture().runtime(RuntimeState::Migrated),
             &[
                 "runtime",
                 "status Ready=False/RollingUpdate Waiting for the StatefulSet to be re-created",
@@ -277,7 +277,7 @@ fn workspace_runtime_state_decides_the_status() {
         ),
         (
             "or nobody who needs one",
-            fixture().place(RuntimeState::Idle),
+            fixture().runtime(RuntimeState::Idle),
             &[
                 "runtime",
                 "status Ready=True/Idle scaled to zero until the next run",
@@ -285,9 +285,9 @@ fn workspace_runtime_state_decides_the_status() {
             ],
         ),
     ]);
-    for place in [starting(), rolling(), failed(), impossible()] {
+    for runtime in [starting(), rolling(), failed(), impossible()] {
         assert_eq!(
-            place.decide().requests,
+            runtime.decide().requests,
             [WorkspaceStep::Write(WorkspaceWrite::EnsureRuntime)],
             "no agent is asked"
         );
@@ -367,7 +367,7 @@ fn workspace_setup_is_reported() {
     check([
         (
             "it installs",
-            fixture().at_work(SetupStage::Installing),
+            fixture().setting_up(SetupStage::Installing),
             &[
                 "setup",
                 "status Ready=False/Installing Installing packages and plugins required by the program \
@@ -377,7 +377,7 @@ fn workspace_setup_is_reported() {
         ),
         (
             "it selects stacks",
-            fixture().at_work(SetupStage::Initializing),
+            fixture().setting_up(SetupStage::Initializing),
             &[
                 "setup",
                 "status Ready=False/Initializing Initializing and selecting a Pulumi stack \
@@ -431,14 +431,14 @@ fn setup_failure_stays_until_setup_succeeds() {
         fixture().failed_at(SetupStage::Installing, "no registry", true),
         fixture().failed_at(SetupStage::Initializing, "no backend", false),
     ] {
-        let again = fixture().at_work(SetupStage::Installing).after(&failed);
+        let again = fixture().setting_up(SetupStage::Installing).after(&failed);
         assert_eq!(
             again.decide().lines(),
             ["setup", "again in 60s"],
             "a try does not make it come and go"
         );
         let same = WorkspaceFixture {
-            preparation: failed.preparation.clone(),
+            setup: failed.setup.clone(),
             ..fixture().after(&failed)
         };
         assert_eq!(
@@ -452,7 +452,7 @@ fn setup_failure_stays_until_setup_succeeds() {
             ["ready", READY, INITIALIZED, "again in 600s"]
         );
         let edited = fixture()
-            .at_work(SetupStage::Installing)
+            .setting_up(SetupStage::Installing)
             .after(&failed)
             .generation(3);
         assert!(
@@ -532,7 +532,7 @@ fn ready_workspace_can_become_not_ready() {
         ),
         (
             "it is put to sleep",
-            was(fixture().place(RuntimeState::Idle)),
+            was(fixture().runtime(RuntimeState::Idle)),
             &[
                 "runtime",
                 "status Ready=True/Idle scaled to zero until the next run",
@@ -541,7 +541,7 @@ fn ready_workspace_can_become_not_ready() {
         ),
         (
             "it is woken up, in a pod that is prepared anew",
-            fixture().after(&fixture().place(RuntimeState::Idle)),
+            fixture().after(&fixture().runtime(RuntimeState::Idle)),
             &["ready", READY, INITIALIZED, "again in 600s"],
         ),
     ]);
@@ -560,7 +560,7 @@ fn stalled_is_removed_with_a_new_spec() {
 
 #[test]
 fn unchanged_status_is_not_written() {
-    let asleep = || fixture().place(RuntimeState::Idle);
+    let asleep = || fixture().runtime(RuntimeState::Idle);
     let silent = || fixture().unreachable("no route");
     for (fixture, before, expected) in [
         (starting(), starting(), ["runtime", "again in 1s"]),

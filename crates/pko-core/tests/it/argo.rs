@@ -51,7 +51,7 @@ fn stack(conditions: &[Condition]) -> Value {
 
 fn conditions(stored: &[Condition], summary: &Summary) -> Vec<Condition> {
     let mut set = ConditionSet::new(stored, Timestamp::UNIX_EPOCH);
-    set.summarise(summary);
+    set.set_summary(summary);
     set.into_conditions()
 }
 

@@ -13,7 +13,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::{owner, stack_labels, update_template};
 use crate::{
-    hex::hex,
     stack::{ObservedStack, finished_update},
     workspace::owner_reference,
 };
@@ -55,7 +54,10 @@ impl UpdateName {
             digest.update(part.len().to_be_bytes());
             digest.update(part);
         }
-        let digits: String = hex(&digest.finalize()).chars().take(NAME_DIGITS).collect();
+        let digits: String = hex::encode(digest.finalize())
+            .chars()
+            .take(NAME_DIGITS)
+            .collect();
         let name = stack.metadata.name.as_deref().unwrap_or_default();
         Self(format!("{name}-{digits}"))
     }

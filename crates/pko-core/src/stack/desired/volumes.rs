@@ -4,8 +4,6 @@ use pko_api::JsonObject;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
-
 /// Where a workspace finds the Secrets that config refers to.
 const SECRETS: &str = "/var/run/secrets/stacks.pulumi.com/secrets";
 /// Where a workspace finds the ConfigMaps that config refers to.
@@ -77,6 +75,9 @@ fn volume_name(plain: String) -> String {
     }
     let start = plain.chars().take(LONGEST_NAME - DIGITS - 1);
     let start: String = start.map(|c| if is_usable(c) { c } else { '-' }).collect();
-    let digits: String = hex(&Sha256::digest(&plain)).chars().take(DIGITS).collect();
+    let digits: String = hex::encode(Sha256::digest(&plain))
+        .chars()
+        .take(DIGITS)
+        .collect();
     format!("{start}-{digits}")
 }

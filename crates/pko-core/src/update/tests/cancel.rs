@@ -1,4 +1,4 @@
-//! An Update that nobody wants any more.
+//! Cancellation of Updates.
 
 use super::*;
 

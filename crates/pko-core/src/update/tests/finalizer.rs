@@ -1,4 +1,4 @@
-//! Who lets go of an Update that its Stack does not.
+//! Removal of the finalizer without the Stack.
 
 use super::*;
 

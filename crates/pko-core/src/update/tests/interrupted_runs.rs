@@ -1,4 +1,4 @@
-//! Which runs are lost, and may have left a lock behind.
+//! Interrupted runs, which may have left a lock.
 
 use pko_api::Update;
 
@@ -14,7 +14,7 @@ fn lost_beside(update: &Value, others: &[Value]) -> Vec<InterruptedRun> {
     interrupted_runs(&update, &others)
 }
 
-/// An Update as it is stored after its run was lost, and the next one.
+/// A stored Update with a lost run, and the next Update.
 fn pair() -> (Value, Value) {
     let outcome = fixture().progressing().replaced().decide();
     let mut gone = fixture().update;

@@ -1,4 +1,4 @@
-//! Each rule of the Update's table: what is given, and what is done, as text.
+//! The rules of the Update's table: the observed state, and the plan as text.
 
 mod cancel;
 mod finalizer;
@@ -30,10 +30,10 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
     })
 }
 
-/// The instance of the workspace in which runs have begun.
+/// The instance of the workspace.
 const HERE: &str = "pod-1";
 
-/// A new Update of a Workspace that is ready; its run goes on.
+/// A new Update in a ready Workspace, with a running run.
 struct UpdateFixture {
     update: Value,
     is_awaited: bool,
@@ -79,7 +79,7 @@ fn fixture() -> UpdateFixture {
     }
 }
 
-/// Lays one object over another, deeply.
+/// Merges one object over another, deeply.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -110,7 +110,7 @@ impl UpdateFixture {
         ] } }))
     }
 
-    /// Its run has begun.
+    /// The run has started.
     fn progressing(self) -> Self {
         let not_yet = ("False", "Progressing");
         self.conditions(("True", "Progressing"), not_yet, not_yet)
@@ -164,7 +164,7 @@ impl UpdateFixture {
         self.run(Ok(RunProgress::Ended(Box::new(outcome))))
     }
 
-    /// The agent does not answer, whichever it is.
+    /// The agent does not respond.
     fn unreachable(self, instance: Option<&str>) -> Self {
         self.agent(AgentState::Unreachable {
             instance: instance.map(str::to_owned),
@@ -172,7 +172,7 @@ impl UpdateFixture {
         })
     }
 
-    /// The pod is another one.
+    /// Another pod.
     fn replaced(self) -> Self {
         self.agent(AgentState::Reachable("pod-2".to_owned()))
     }
@@ -255,7 +255,7 @@ impl UpdateOutcome {
         })
     }
 
-    /// The status that is published before the run is asked for.
+    /// The status that is published before the run starts.
     fn published(&self) -> Option<String> {
         self.requests.iter().find_map(|request| match request {
             UpdateStep::Write(UpdateWrite::StartRun(_, Some(status))) => Some(state(status)),
@@ -263,7 +263,7 @@ impl UpdateOutcome {
         })
     }
 
-    /// What was asked, in order.
+    /// The names of the requests, in order.
     fn request_names(&self) -> Vec<&'static str> {
         let name = |request: &UpdateStep| match request {
             UpdateStep::Read(UpdateRead::Awaited(_)) => "awaited",

@@ -1,4 +1,4 @@
-//! How the result of a run is recorded.
+//! The recorded result of a run.
 
 use std::collections::BTreeMap;
 
@@ -255,7 +255,7 @@ fn refused_run_has_failed() {
     );
 }
 
-/// What a lying agent reports, in the worst case.
+/// The worst report of a lying agent.
 #[test]
 fn impossible_result_is_recorded_without_what_is_impossible() {
     let year_9999 = Timestamp::from_second(253_402_207_200).unwrap();

@@ -1,4 +1,4 @@
-//! A run is begun once, found again, or given up for good.
+//! A run starts once, is found again, or is lost.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn run_is_started_and_watched() {
     assert_eq!(found.lines(), ["run", "watch run", "again in 60s"]);
 }
 
-/// The status that is published before an agent hears of the run.
+/// The status that is published before an agent receives the run.
 fn published(fixture: &UpdateFixture) -> Option<UpdateStatus> {
     let requests = fixture.decide().requests;
     requests.into_iter().find_map(|request| match request {
@@ -158,7 +158,7 @@ fn run_is_not_started_again_in_another_pod() {
     assert_eq!(class, Some("interrupted"));
 }
 
-/// A workspace that gets no new pod must not keep its turn.
+/// A workspace that gets no new pod must not block the run queue.
 #[test]
 fn run_whose_pod_is_gone_is_aborted() {
     let gone = "the workspace's pod is gone, and the run with it; what it had done by then is in the stack's state";

@@ -1,10 +1,10 @@
-//! A run that its agent does not end in time is ended by the manager.
+//! The manager ends a run that its agent does not end in time.
 
 use std::time::Duration;
 
 use super::*;
 
-/// A run that began 1,000 seconds ago.
+/// A run that started 1,000 seconds ago.
 fn begun(limit: Option<u64>) -> UpdateFixture {
     let mut fixture = fixture().progressing();
     fixture.run_timeout = limit.map(Duration::from_secs);

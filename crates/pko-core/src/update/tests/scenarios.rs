@@ -1,4 +1,4 @@
-//! The scenarios of upstream's own tests, by their names, with our outcome where it differs on purpose.
+//! The scenarios of upstream's tests, by their names, with our outcome where it differs on purpose.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn ttl_expired_deletes_and_emits_an_event() {
     assert_eq!(gone, ["expire", "delete", expired, "settled"]);
 }
 
-/// Upstream's counts from the first look, because its condition's time never moves.
+/// Upstream counts from the first reconcile, because it never updates the condition's time.
 #[test]
 fn ttl_counts_from_completion() {
     let waited = fixture()
@@ -81,7 +81,7 @@ fn up_success_with_outputs() {
     );
 }
 
-/// Upstream tells of a success here.
+/// Upstream reports a success here.
 #[test]
 fn explicit_failed_result() {
     let outcome = RunOutcome {
@@ -96,7 +96,7 @@ fn explicit_failed_result() {
     );
 }
 
-/// Upstream fails the Update: it can't know whether the run goes on.
+/// Upstream fails the Update, because it cannot know whether the run continues.
 #[test]
 fn up_call_unavailable() {
     let unavailable = fixture().run(Err(RunError::Unreachable("Unavailable: cut off".into())));
@@ -106,7 +106,7 @@ fn up_call_unavailable() {
     );
 }
 
-/// The same, for a connection that is cut off while a run goes on.
+/// The same, for a connection that breaks during a run.
 #[test]
 fn stream_unavailable() {
     let cut_off = fixture().progressing().unreachable(Some(HERE));
@@ -140,7 +140,7 @@ fn zero_times_omitted_and_project_info_nil() {
     }
 }
 
-/// Upstream loses a wake-up that comes while an Update is looked at; here each look names the next one.
+/// Upstream loses a wake-up that arrives during a reconcile; here each plan has a requeue.
 #[test]
 fn workspace_mapping_skips_active_keys() {
     let outcome = fixture().workspace_not_ready().decide();

@@ -1,4 +1,4 @@
-//! An Update before its run begins, and after it is over.
+//! An Update before its run starts, and after it is complete.
 
 use super::*;
 use crate::run_queue::{QueuePosition, QueueWait, WaitReason};
@@ -173,7 +173,7 @@ fn update_waits_for_its_workspace() {
     ]);
 }
 
-/// What a new pod would need may be deleted together with the Stack.
+/// Objects that a new pod needs may be deleted together with the Stack.
 #[test]
 fn destroy_starts_in_an_outdated_pod() {
     let outcome = fixture().destroying().workspace_ready("Outdated").decide();

@@ -1,40 +1,37 @@
-//! The agent in a pod: where it is, and whom it lets in. The pod itself tells: another operator may have made it.
+//! The agent in a pod: its address and the callers that it admits. Both are read from the pod,
+//! because another version of the operator may have created it.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use pko_api::names::annotations;
 
 use super::{GRPC_PORT, PULUMI_CONTAINER};
 
-/// The agent in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentOf {
-    /// The pod's own.
+pub struct PodAgent {
+    /// The uid of the pod.
     pub uid: String,
-    /// Where it listens.
     pub address: String,
-    /// Whom it lets in.
-    pub admits: Admits,
-    /// Packages are installed and stacks selected.
+    pub admits: AdmittedCallers,
+    /// Whether packages are installed and stacks selected.
     pub is_initialized: bool,
 }
 
-/// Whom an agent lets in, and so whose it is.
+/// The callers that an agent admits, from its `--auth-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admits {
-    /// Who has a token that our manager signed: it is one of ours.
+pub enum AdmittedCallers {
+    /// Callers with a token that our manager signed: the agent is ours.
     Manager,
-    /// Who has a token that the API server knows: upstream's, or ours beside it.
-    Account,
-    /// Everybody.
+    /// Callers with a token that the API server accepts.
+    ServiceAccount,
+    /// All callers.
     All,
 }
 
-/// The agent of a pod that has an address.
 #[must_use]
-pub fn agent_of(pod: &Pod) -> Option<AgentOf> {
+pub fn pod_agent(pod: &Pod) -> Option<PodAgent> {
     let address = pod.status.as_ref()?.pod_ip.as_deref();
     let address = address.filter(|address| !address.is_empty())?;
-    Some(AgentOf {
+    Some(PodAgent {
         uid: pod.metadata.uid.clone()?,
         address: if address.contains(':') {
             format!("[{address}]:{GRPC_PORT}")
@@ -46,13 +43,13 @@ pub fn agent_of(pod: &Pod) -> Option<AgentOf> {
     })
 }
 
-fn admits(pod: &Pod) -> Admits {
+fn admits(pod: &Pod) -> AdmittedCallers {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut pulumi = containers.filter(|container| container.name == PULUMI_CONTAINER);
     match pulumi.next().and_then(auth_mode) {
-        Some(mode) if mode.split(',').any(|mode| mode == "manager") => Admits::Manager,
-        Some("kube") => Admits::Account,
-        _ => Admits::All,
+        Some(mode) if mode.split(',').any(|mode| mode == "manager") => AdmittedCallers::Manager,
+        Some("kube") => AdmittedCallers::ServiceAccount,
+        _ => AdmittedCallers::All,
     }
 }
 
@@ -64,13 +61,13 @@ fn auth_mode(container: &Container) -> Option<&str> {
         .iter()
         .find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
     let apart = || {
-        let place = words.iter().position(|word| *word == flag)?;
-        words.get(place + 1).copied()
+        let position = words.iter().position(|word| *word == flag)?;
+        words.get(position + 1).copied()
     };
     joined.or_else(apart)
 }
 
-/// Go's words for true, of which upstream's operator writes the first.
+/// Accepts Go's spellings of true; upstream's operator writes the first.
 fn is_initialized(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     let value = annotations.and_then(|annotations| annotations.get(annotations::INITIALIZED));
@@ -83,13 +80,13 @@ mod tests {
 
     use super::*;
 
-    fn agent(address: &str, command: &Value, annotations: &Value) -> Option<AgentOf> {
+    fn agent(address: &str, command: &Value, annotations: &Value) -> Option<PodAgent> {
         let pod = json!({
             "metadata": { "name": "demo-workspace-0", "uid": "u-1", "annotations": annotations },
             "spec": { "containers": [{ "name": "side" }, { "name": "pulumi", "command": command }] },
             "status": { "podIP": address },
         });
-        agent_of(&serde_json::from_value(pod).unwrap())
+        pod_agent(&serde_json::from_value(pod).unwrap())
     }
 
     #[test]
@@ -105,11 +102,11 @@ mod tests {
         for (command, admits) in [
             (
                 json!(["/share/agent", "serve", "--auth-mode", "manager"]),
-                Admits::Manager,
+                AdmittedCallers::Manager,
             ),
             (
                 json!(["/share/agent", "serve", "--auth-mode=kube,manager"]),
-                Admits::Manager,
+                AdmittedCallers::Manager,
             ),
             (
                 json!([
@@ -120,14 +117,14 @@ mod tests {
                     "--auth-mode",
                     "kube"
                 ]),
-                Admits::Account,
+                AdmittedCallers::ServiceAccount,
             ),
             (
                 json!(["/share/agent", "serve", "--auth-mode", "none"]),
-                Admits::All,
+                AdmittedCallers::All,
             ),
-            (json!(["/share/agent", "serve"]), Admits::All),
-            (json!(["--auth-mode"]), Admits::All),
+            (json!(["/share/agent", "serve"]), AdmittedCallers::All),
+            (json!(["--auth-mode"]), AdmittedCallers::All),
         ] {
             let found = agent("10.0.0.7", &command, &json!({})).unwrap();
             assert_eq!(found.admits, admits, "{command}");

@@ -1,5 +1,5 @@
-//! What of a workspace's objects is worth keeping in memory: what the plan, the agent and the sentence about a problem
-//! are made from. A pod as the API server has it is twenty times as large, and there is one for each workspace. No I/O.
+//! Trims cached objects to the fields that the operator reads. A whole pod is twenty times as
+//! large, and each workspace has one. No I/O.
 
 use k8s_openapi::api::{
     apps::v1::{StatefulSet, StatefulSetSpec},
@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 
 use super::PULUMI_CONTAINER;
 
-/// Keeps of a pod how its agent was started, where it is, and how its containers are.
+/// Keeps the agent's command line, the address, and the state of the containers.
 pub fn trim_pod(pod: &mut Pod) {
     pod.spec = pod.spec.take().map(|spec| PodSpec {
         containers: spec
@@ -31,7 +31,7 @@ pub fn trim_pod(pod: &mut Pod) {
     });
 }
 
-/// Keeps of a StatefulSet how many pods it has and how far its controller is: by what was applied it is known by its mark.
+/// Keeps the replicas and the status. The annotation identifies the applied spec.
 pub fn trim_stateful_set(set: &mut StatefulSet) {
     set.spec = set.spec.take().map(|spec| StatefulSetSpec {
         replicas: spec.replicas,
@@ -39,7 +39,7 @@ pub fn trim_stateful_set(set: &mut StatefulSet) {
     });
 }
 
-/// Keeps of a Service that it is there, and its mark.
+/// Keeps the metadata, whose annotation identifies the applied spec.
 pub fn trim_service(service: &mut Service) {
     service.spec = None;
     service.status = None;
@@ -69,7 +69,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::workspace::pod::{Admits, agent_of, problem};
+    use crate::workspace::pod::{AdmittedCallers, pod_agent, problem};
 
     fn pod(states: &Value) -> Pod {
         serde_json::from_value(json!({
@@ -96,7 +96,7 @@ mod tests {
         .unwrap()
     }
 
-    fn kept(mut pod: Pod) -> Pod {
+    fn trimmed(mut pod: Pod) -> Pod {
         trim_pod(&mut pod);
         pod
     }
@@ -107,10 +107,10 @@ mod tests {
             "name": "pulumi", "image": "pulumi:3", "imageID": "sha256:1", "ready": true, "restartCount": 0,
             "state": { "running": {} },
         }]));
-        let kept = kept(whole.clone());
-        assert_eq!(agent_of(&kept), agent_of(&whole));
-        let agent = agent_of(&kept).unwrap();
-        assert_eq!(agent.admits, Admits::Account);
+        let kept = trimmed(whole.clone());
+        assert_eq!(pod_agent(&kept), pod_agent(&whole));
+        let agent = pod_agent(&kept).unwrap();
+        assert_eq!(agent.admits, AdmittedCallers::ServiceAccount);
         assert!(agent.is_initialized);
         assert_eq!(kept.metadata, whole.metadata);
         let text = json!(kept).to_string();
@@ -131,14 +131,14 @@ mod tests {
         };
         for state in ["CrashLoopBackOff", "ImagePullBackOff", "PodInitializing"] {
             let whole = failing(state);
-            assert_eq!(problem(&kept(whole.clone())), problem(&whole), "{state}");
+            assert_eq!(problem(&trimmed(whole.clone())), problem(&whole), "{state}");
         }
         let mut whole = failing("PodInitializing");
         let status = whole.status.as_mut().unwrap();
         status.phase = Some("Failed".to_owned());
         status.reason = Some("Evicted".to_owned());
         status.message = Some("The node was low on resource: memory.".to_owned());
-        assert_eq!(problem(&kept(whole.clone())), problem(&whole));
+        assert_eq!(problem(&trimmed(whole.clone())), problem(&whole));
         assert!(problem(&whole).unwrap().contains("Evicted"));
     }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a spec, found before the API server refuses it: field, value and way out.
+//! Checks a spec before the API server rejects it: the error names field, value and fix.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{PULUMI_CONTAINER, container_name, source::SpecSource};
 use crate::list_limit::LongList;
 
-/// The operator's own variables of the `pulumi` container, and the one of every container.
+/// Variables that the operator sets in the `pulumi` container, and the one in every container.
 const RESERVED: [&str; 4] = [
     "POD_NAMESPACE",
     "POD_SA_NAME",
@@ -20,12 +20,11 @@ const RESERVED: [&str; 4] = [
     "PULUMI_ENV",
 ];
 
-/// A spec of which no pod can be made.
+/// A spec for which no pod can be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The field.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem and the fix.
     pub problem: String,
 }
 
@@ -44,26 +43,26 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// What can be seen before anything is made of it.
+/// Checks the spec before anything is built from it.
 pub(super) fn spec(workspace: &Workspace) -> Result<(), Invalid> {
     if let Some(long) = long_list(workspace) {
         return Err(Invalid::new(long.field.clone(), long.problem()));
     }
-    one_source(workspace)?;
-    profile(workspace)?;
+    check_single_source(workspace)?;
+    check_profile(workspace)?;
     for (number, variable) in workspace.spec.env.iter().enumerate() {
-        not_reserved(&format!("spec.env[{number}]"), &variable.name)?;
+        check_not_reserved(&format!("spec.env[{number}]"), &variable.name)?;
     }
     for (number, stack) in workspace.spec.stacks.iter().enumerate() {
         for (item, config) in stack.config.iter().enumerate() {
             let field = format!("spec.stacks[{number}].config[{item}]");
-            config_item(config).map_err(|problem| Invalid::new(field, problem))?;
+            check_config_item(config).map_err(|problem| Invalid::new(field, problem))?;
         }
     }
-    own_labels(workspace)
+    check_labels(workspace)
 }
 
-/// A list with more entries than a pod is made of. A Stack's own config is limited where it is written.
+/// A list with too many entries. The config of a Stack is limited in the Stack.
 fn long_list(workspace: &Workspace) -> Option<LongList> {
     let spec = &workspace.spec;
     let own = [
@@ -89,8 +88,8 @@ fn in_fields<'spec>(
     fields.find_map(|(name, value)| LongList::within(&format!("{field}.{name}"), value))
 }
 
-/// Config that no agent would take.
-fn config_item(item: &ConfigItem) -> Result<(), String> {
+/// Rejects config that every agent rejects.
+fn check_config_item(item: &ConfigItem) -> Result<(), String> {
     let key = &item.key;
     match (&item.value_from, &item.value) {
         (Some(from), _) if from.env.is_none() && from.path.is_none() => Err(format!(
@@ -110,12 +109,12 @@ fn is_text(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Null)
 }
 
-fn one_source(workspace: &Workspace) -> Result<(), Invalid> {
+fn check_single_source(workspace: &Workspace) -> Result<(), Invalid> {
     let sources = SpecSource::all(&workspace.spec);
     let fields: Vec<&str> = sources.iter().map(SpecSource::field).collect();
     match &sources[..] {
         [] => Ok(()),
-        [source] => complete(source),
+        [source] => check_source(source),
         _ => Err(Invalid::new(
             fields.join(" and "),
             "a workspace has one source; remove all but one",
@@ -123,8 +122,8 @@ fn one_source(workspace: &Workspace) -> Result<(), Invalid> {
     }
 }
 
-/// Everything that `agent init` would miss.
-fn complete(source: &SpecSource<'_>) -> Result<(), Invalid> {
+/// Requires everything that `agent init` needs.
+fn check_source(source: &SpecSource<'_>) -> Result<(), Invalid> {
     let parts: Vec<(&str, Option<&str>)> = match source {
         SpecSource::Git(git) => vec![
             ("url", git.url.as_deref()),
@@ -158,7 +157,7 @@ fn complete(source: &SpecSource<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn profile(workspace: &Workspace) -> Result<(), Invalid> {
+fn check_profile(workspace: &Workspace) -> Result<(), Invalid> {
     match &workspace.spec.security_profile {
         Some(SecurityProfile::Other(other)) => Err(Invalid::new(
             "spec.securityProfile",
@@ -168,7 +167,7 @@ fn profile(workspace: &Workspace) -> Result<(), Invalid> {
     }
 }
 
-fn not_reserved(field: &str, name: &str) -> Result<(), Invalid> {
+fn check_not_reserved(field: &str, name: &str) -> Result<(), Invalid> {
     if RESERVED.contains(&name) {
         return Err(Invalid::new(
             field,
@@ -178,7 +177,7 @@ fn not_reserved(field: &str, name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn own_labels(workspace: &Workspace) -> Result<(), Invalid> {
+fn check_labels(workspace: &Workspace) -> Result<(), Invalid> {
     let template = workspace.spec.pod_template.as_ref();
     let metadata = template.and_then(|template| template.metadata.as_ref());
     for label in [labels::AUTO_COMPONENT_KEY, labels::WORKSPACE_NAME] {
@@ -192,29 +191,29 @@ fn own_labels(workspace: &Workspace) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// What can only be seen of the whole pod.
+/// Checks the merged template.
 pub(super) fn template(workspace: &Workspace, template: &Value) -> Result<(), Invalid> {
-    reserved_in_template(workspace)?;
+    check_template_variables(workspace)?;
     let names = |pointer: &str| -> Vec<&str> {
         let items = template.pointer(pointer).and_then(Value::as_array);
         items.into_iter().flatten().map(container_name).collect()
     };
-    no_doubles("an init container", &names("/spec/initContainers"))?;
-    no_doubles("a container", &names("/spec/containers"))?;
+    check_unique("an init container", &names("/spec/initContainers"))?;
+    check_unique("a container", &names("/spec/containers"))?;
     let volumes: BTreeSet<&str> = names("/spec/volumes").into_iter().collect();
     for field in ["initContainers", "containers"] {
         let containers = template
             .pointer(&format!("/spec/{field}"))
             .and_then(Value::as_array);
         for container in containers.into_iter().flatten() {
-            mounts_exist(field, container, &volumes)?;
+            check_mounts(field, container, &volumes)?;
         }
     }
     Ok(())
 }
 
-/// The pulumi container's variables in the user's template.
-fn reserved_in_template(workspace: &Workspace) -> Result<(), Invalid> {
+/// Checks the `pulumi` container's variables in the user's template.
+fn check_template_variables(workspace: &Workspace) -> Result<(), Invalid> {
     let spec = workspace
         .spec
         .pod_template
@@ -227,7 +226,7 @@ fn reserved_in_template(workspace: &Workspace) -> Result<(), Invalid> {
         }
         let variables = container.get("env").and_then(Value::as_array);
         for variable in variables.into_iter().flatten() {
-            not_reserved(
+            check_not_reserved(
                 "spec.podTemplate.spec.containers[name=pulumi].env",
                 container_name(variable),
             )?;
@@ -236,7 +235,7 @@ fn reserved_in_template(workspace: &Workspace) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn no_doubles(what: &str, names: &[&str]) -> Result<(), Invalid> {
+fn check_unique(what: &str, names: &[&str]) -> Result<(), Invalid> {
     let mut seen = BTreeSet::new();
     match names.iter().find(|name| !seen.insert(**name)) {
         Some(name) => Err(Invalid::new(
@@ -247,7 +246,7 @@ fn no_doubles(what: &str, names: &[&str]) -> Result<(), Invalid> {
     }
 }
 
-fn mounts_exist(field: &str, container: &Value, volumes: &BTreeSet<&str>) -> Result<(), Invalid> {
+fn check_mounts(field: &str, container: &Value, volumes: &BTreeSet<&str>) -> Result<(), Invalid> {
     let mounts = container.get("volumeMounts").and_then(Value::as_array);
     for mount in mounts.into_iter().flatten() {
         let volume = container_name(mount);

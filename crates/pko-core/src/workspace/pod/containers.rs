@@ -1,4 +1,4 @@
-//! The containers that the operator makes.
+//! The containers that the operator creates.
 
 use pko_api::Workspace;
 use serde_json::{Value, json};
@@ -8,15 +8,15 @@ use super::{
     audience, container_name, name, namespace, profile, put, source::SpecSource,
 };
 
-/// The agent on the shared volume, and where it comes from.
+/// The agent on the shared volume, and in its image.
 const AGENT: &str = "/share/agent";
 const AGENT_IN_IMAGE: &str = "/agent";
 
-/// The names of the operator's own init containers, which are upstream's: users' templates may name them.
+/// The names of the operator's init containers are upstream's: users' templates may refer to them.
 const BOOTSTRAP: &str = "bootstrap";
 const FETCH: &str = "fetch";
 
-/// The operator's own init containers, then the user's.
+/// The operator's init containers, then the user's.
 pub(super) fn init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
     let own = own_init(workspace, settings).into_iter();
     let own = own.map(|container| with_profile(workspace, container));
@@ -29,8 +29,8 @@ pub(super) fn init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value
     own.chain(users).collect()
 }
 
-/// `bootstrap` copies the agent, `fetch` gets the program. Each container of a pod takes the kubelet about a second to
-/// notice, so one does both, unless the user has something to say about them.
+/// `bootstrap` copies the agent, `fetch` gets the program. Each container costs the kubelet about a
+/// second, so one container does both unless the user's template refers to one of them.
 fn own_init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
     let sources = SpecSource::all(&workspace.spec);
     if let [source] = sources.as_slice()
@@ -66,7 +66,7 @@ fn fetch(source: &SpecSource, settings: &AgentSettings, agent: &str) -> Value {
     })
 }
 
-/// Whether the user's init containers have the name of one of ours.
+/// Whether one of the user's init containers has the name of one of ours.
 fn names_own_init(workspace: &Workspace) -> bool {
     let spec = &workspace.spec;
     let template = spec.pod_template.as_ref();
@@ -143,7 +143,7 @@ fn environment(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {
     users.chain(own).collect()
 }
 
-/// A little by default, so that a node is not filled with workspaces that do nothing.
+/// The default requests limit the number of idle workspaces on a node.
 fn resources(workspace: &Workspace) -> Value {
     let given = workspace.spec.resources.clone().unwrap_or_default();
     let mut resources = json!(given);

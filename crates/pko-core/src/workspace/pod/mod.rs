@@ -1,4 +1,4 @@
-//! A workspace as a pod: the Service and the StatefulSet that its spec asks for.
+//! A workspace as a pod: the Service and the StatefulSet for a spec.
 //!
 //! ```text
 //!   spec ──check──▶ source ──▶ init containers ─┐
@@ -25,10 +25,10 @@ use std::collections::BTreeMap;
 use pko_api::{Workspace, names::labels};
 use serde_json::{Value, json};
 
-pub use agent::{Admits, AgentOf, agent_of};
+pub use agent::{AdmittedCallers, PodAgent, pod_agent};
 pub use cached_fields::{trim_pod, trim_service, trim_stateful_set};
 pub use check::Invalid;
-use finish::finished;
+use finish::finish_template;
 pub use plan::{
     ExistingResources, PodPlan, PodState, PodWrite, RunningPod, WAITING, WaitingRuns,
     WorkspaceDemand, has_orphaned_run, is_outdated, plan,
@@ -40,28 +40,27 @@ pub use source::{git_credentials, revision_hash};
 use super::owner_reference;
 use crate::merge::{self, MergeSchema};
 
-/// The shared volume, and where each container sees it.
+/// The volume that all containers share.
 const SHARE: &str = "share";
 const SHARE_PATH: &str = "/share";
-/// Where the program is, or a link to it.
+/// The program's folder, or a link to it.
 const WORKSPACE_PATH: &str = "/share/workspace";
 const ENV_FILE: &str = "/share/.env";
 /// The container in which `pulumi` runs.
 pub const PULUMI_CONTAINER: &str = "pulumi";
 const GRPC_PORT: u16 = 50051;
-/// As long as an update may need to end after it was asked to.
+/// Enough for an interrupted update to end.
 const TERMINATION_SECONDS: u32 = 600;
 
-/// What the operator was told when it was started.
+/// Settings from the manager's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// The image that has the agent.
+    /// The image that contains the agent.
     pub agent_image: String,
-    /// When it is pulled.
     pub agent_image_pull_policy: String,
-    /// The limit for artifacts, as the user wrote it.
+    /// The limit for artifacts, as written by the user.
     pub max_untar_size: Option<String>,
-    /// By which the agent knows its manager, in PEM.
+    /// PEM; verifies the manager's tokens.
     pub manager_public_key: String,
     /// What pods may be.
     pub restrictions: PodRestrictions,
@@ -79,7 +78,7 @@ pub fn pod_name(workspace: &Workspace) -> String {
     format!("{}-0", child_name(workspace))
 }
 
-/// Where the agent listens, as a client in the cluster calls it.
+/// The agent's address inside the cluster.
 #[must_use]
 pub fn address(workspace: &Workspace) -> String {
     format!(
@@ -89,7 +88,7 @@ pub fn address(workspace: &Workspace) -> String {
     )
 }
 
-/// Whom a caller's token must be for.
+/// The audience that a caller's token must have.
 #[must_use]
 pub fn audience(workspace: &Workspace) -> String {
     format!("{}.{}", name(workspace), namespace(workspace))
@@ -101,7 +100,7 @@ pub fn service(workspace: &Workspace) -> Value {
     let template = workspace.spec.service_template.clone().unwrap_or_default();
     let metadata = template.metadata.unwrap_or_default();
     let mut labels = json!(metadata.labels);
-    // The system's own win: the operator finds its children by them.
+    // The system labels take precedence: the operator finds its children by them.
     for (name, value) in system_labels(workspace) {
         put(&mut labels, &name, value);
     }
@@ -122,12 +121,12 @@ pub fn service(workspace: &Workspace) -> Value {
     })
 }
 
-/// What is wrong with a spec, wherever it is to run.
+/// Checks a spec for any workspace runtime.
 pub fn check(workspace: &Workspace) -> Result<(), Invalid> {
     check::spec(workspace)
 }
 
-/// The StatefulSet with the one pod, or what is wrong with the spec.
+/// The StatefulSet with its single pod.
 pub fn stateful_set(workspace: &Workspace, settings: &AgentSettings) -> Result<Value, Invalid> {
     check::spec(workspace)?;
     let template = pod_template(workspace, settings)?;
@@ -170,7 +169,7 @@ fn pod_template(workspace: &Workspace, settings: &AgentSettings) -> Result<Value
         merge::merge(&MergeSchema::POD_TEMPLATE, base, &patch)
             .map_err(|error| Invalid::new("spec.podTemplate", error.to_string()))?
     };
-    Ok(finished(workspace, merged, &base_order))
+    Ok(finish_template(workspace, merged, &base_order))
 }
 
 /// The names of the init containers, in order.
@@ -198,7 +197,7 @@ fn child_metadata(workspace: &Workspace) -> Value {
     })
 }
 
-/// What the operator finds its children by.
+/// The labels by which the operator finds its children.
 #[must_use]
 pub fn system_labels(workspace: &Workspace) -> BTreeMap<String, String> {
     let labels = [

@@ -1,8 +1,8 @@
-//! What is to be done for a workspace's pod, and where it stands.
+//! The plan for a workspace's pod, and its state.
 //!
-//! A pod is replaced for its own spec's sake as soon as nothing runs in it. That another operator would build it
-//! differently is no reason by itself: then the next run gets a new one, so that an upgrade does not replace all pods
-//! of a cluster at once. A pod of another operator version that can't start is replaced without waiting for a run.
+//! A pod whose spec has changed is replaced as soon as it has no run. A pod that another version of
+//! the operator created is replaced only for the next run, so that an upgrade does not replace all
+//! pods of a cluster at once. If such a pod cannot start, it is replaced at once.
 
 #[cfg(test)]
 mod tests;
@@ -20,126 +20,113 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Admits, AgentSettings, Invalid, PULUMI_CONTAINER, agent_of, problem::problem, put, service,
-    stateful_set,
+    AdmittedCallers, AgentSettings, Invalid, PULUMI_CONTAINER, pod_agent, problem::problem, put,
+    service, stateful_set,
 };
-use crate::hex::hex;
 
-/// The StatefulSet controller's label on a pod: which template it is of.
+/// The StatefulSet controller's label for the template of a pod.
 const REVISION_LABEL: &str = "controller-revision-hash";
 const ROLLING: &str = "Waiting for the statefulset to be updated";
-/// What is said while a pod comes up.
+/// The condition's message while a pod starts.
 pub const WAITING: &str = "Waiting for the workspace pod to be available";
 
-/// What there is of a workspace in the cluster.
+/// The resources of a workspace in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExistingResources {
-    /// Its Service.
     pub service: Option<Service>,
-    /// Its StatefulSet.
     pub stateful_set: Option<StatefulSet>,
-    /// Its pod.
     pub pod: Option<Pod>,
-    /// What this operator serves for the Program that the Workspace fetches, if it serves that generation.
+    /// The artifact that this operator serves for the Workspace's Program, if it serves that
+    /// generation.
     pub artifact: Option<FluxArtifact>,
 }
 
-/// Who needs a workspace.
+/// The demand for a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceDemand {
-    /// A run is under way in it.
+    /// Whether a run is in progress.
     pub is_busy: bool,
-    /// Which runs wait for it.
     pub waiting_runs: WaitingRuns,
-    /// Its agent refuses this manager, so no run can ever begin in it.
+    /// The agent rejects this manager, so no run can start.
     pub is_refused: bool,
-    /// When a run that another operator had begun in it was given up. Its `pulumi` may still be there if that
-    /// operator's connection was never closed.
+    /// When a run that another operator had started was abandoned. Its `pulumi` may still run if
+    /// that operator's connection was never closed.
     pub orphaned_run: Option<Timestamp>,
     /// When its last run ended.
     pub last_use: Option<Timestamp>,
-    /// How long it keeps its pod without a run; nothing for ever.
+    /// How long the pod is kept without a run; `None` for ever.
     pub idle_timeout: Option<Duration>,
 }
 
-/// Which runs wait for a workspace.
+/// The runs that wait for a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitingRuns {
-    /// None.
     #[default]
     None,
-    /// Only destroys. They use a pod of another operator version as it is: what a new one would
-    /// need may be deleted together with the Stack.
+    /// Only destroys. They use a pod of another operator version as it is: objects that a new pod
+    /// needs may be deleted together with the Stack.
     Destroys,
-    /// Others, too.
+    /// At least one other run.
     Any,
 }
 
-/// What is to be done, and where the pod stands.
+/// The writes for a pod, and its state after them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodPlan {
     /// Objects to apply, in order.
     pub writes: Vec<PodWrite>,
-    /// Where the pod stands, after that.
+    /// After the writes.
     pub state: PodState,
 }
 
 /// An object to apply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodWrite {
-    /// The Service.
     Service(Value),
-    /// The StatefulSet.
     StatefulSet {
-        /// It.
         object: Value,
-        /// This ends the pod that there is: no run may be in it, and none may begin.
+        /// The write ends the existing pod: it must have no run, and no run may start.
         ends_pod: bool,
     },
 }
 
-/// Where a pod stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodState {
-    /// It is being replaced, or waits to be.
+    /// Being replaced, or will be.
     Rolling(String),
-    /// It is coming up.
+    /// Starting.
     Waiting(String),
-    /// There is none, though there should be; the cluster's events may say why.
+    /// No pod exists although one should; the cluster's events may explain it.
     Missing,
-    /// Something is wrong with it.
     Broken(String),
-    /// Its agent runs.
     Running(RunningPod),
-    /// There is none, because nobody needs one.
+    /// Scaled to zero.
     Idle,
 }
 
 /// A pod whose agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningPod {
-    /// The pod's own.
+    /// The uid of the pod.
     pub uid: String,
-    /// Where it is.
     pub address: String,
-    /// The next run gets a new one.
+    /// The next run gets a new pod.
     pub is_outdated: bool,
-    /// When it goes, if no run comes.
+    /// When the pod is removed, if no run starts.
     pub idle_in: Option<Duration>,
 }
 
-/// How the StatefulSet that there is relates to the one that is wanted.
+/// The relation of the existing StatefulSet to the desired one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
-    /// It is that.
     Same,
-    /// It is for the same spec, by another operator.
+    /// For the same spec, from another version of the operator.
     Outdated,
-    /// It is for another spec.
+    /// For another spec.
     Other,
 }
 
-/// Decides; what is wrong with a spec leaves everything as it is.
+/// Decides the writes. An invalid spec changes nothing.
 pub fn plan(
     workspace: &Workspace,
     settings: &AgentSettings,
@@ -147,19 +134,19 @@ pub fn plan(
     demand: &WorkspaceDemand,
     now: Timestamp,
 ) -> Result<PodPlan, Invalid> {
-    let wanted = DesiredSet::of(workspace, settings, found.artifact.as_ref())?;
+    let desired = DesiredSet::of(workspace, settings, found.artifact.as_ref())?;
     let service = service_write(workspace, found.service.as_ref());
     let plan = match &found.stateful_set {
         None if found.pod.as_ref().is_some_and(is_of_previous_set) => {
             let message = "Waiting for the pod of the previous workspace to terminate";
             state(PodState::Rolling(message.to_owned()))
         }
-        None => wanted.applied(1, false, PodState::Waiting(WAITING.to_owned())),
+        None => desired.plan_apply(1, false, PodState::Waiting(WAITING.to_owned())),
         Some(set) if is_leaving(&set.metadata, workspace) => {
             let message = "Waiting for the statefulset of the previous workspace to be deleted";
             state(PodState::Rolling(message.to_owned()))
         }
-        Some(set) => for_set(workspace, &wanted, set, found.pod.as_ref(), demand, now),
+        Some(set) => for_set(workspace, &desired, set, found.pod.as_ref(), demand, now),
     };
     Ok(PodPlan {
         writes: service.into_iter().chain(plan.writes).collect(),
@@ -167,22 +154,23 @@ pub fn plan(
     })
 }
 
-/// Whether another operator version made the pod that there is, so that it is replaced before its next `up`. The
-/// Workspace's status may not say so yet.
+/// Whether another version of the operator created the existing pod, so that it is replaced before
+/// the next `up`. The Workspace's status may not show it yet.
 #[must_use]
 pub fn is_outdated(
     workspace: &Workspace,
     settings: &AgentSettings,
     found: &ExistingResources,
 ) -> bool {
-    let wanted = DesiredSet::of(workspace, settings, found.artifact.as_ref());
-    let (Ok(wanted), Some(set)) = (wanted, &found.stateful_set) else {
+    let desired = DesiredSet::of(workspace, settings, found.artifact.as_ref());
+    let (Ok(desired), Some(set)) = (desired, &found.stateful_set) else {
         return false;
     };
-    wanted.relation(workspace, set) == Relation::Outdated
+    desired.relation(workspace, set) == Relation::Outdated
 }
 
-/// Being deleted, or of a Workspace of before with this name, with which it goes.
+/// Whether the object is being deleted, or belongs to an earlier Workspace of this name and will
+/// be.
 fn is_leaving(metadata: &ObjectMeta, workspace: &Workspace) -> bool {
     let owners = metadata.owner_references.iter().flatten();
     let mut owners = owners.filter(|owner| owner.controller == Some(true));
@@ -190,9 +178,10 @@ fn is_leaving(metadata: &ObjectMeta, workspace: &Workspace) -> bool {
         || owners.any(|owner| Some(&owner.uid) != workspace.metadata.uid.as_ref())
 }
 
-/// Whether a pod without a StatefulSet belongs to a previous one, so that it terminates by itself. The controller of a
-/// new StatefulSet can't create its pod under the same name before that, and no event wakes it then: it would retry
-/// with growing pauses. A pod without an owner is adopted.
+/// Whether a pod without a StatefulSet belongs to a previous one and terminates by itself. Until
+/// then the controller of a new StatefulSet cannot create its pod under the same name. No event
+/// triggers it afterwards, so it would retry with growing pauses. A pod without an owner is
+/// adopted.
 fn is_of_previous_set(pod: &Pod) -> bool {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     pod.metadata.deletion_timestamp.is_some() || owners.any(|owner| owner.controller == Some(true))
@@ -207,7 +196,7 @@ fn state(state: PodState) -> PodPlan {
 
 fn for_set(
     workspace: &Workspace,
-    wanted: &DesiredSet,
+    desired: &DesiredSet,
     set: &StatefulSet,
     pod: Option<&Pod>,
     demand: &WorkspaceDemand,
@@ -219,29 +208,31 @@ fn for_set(
         .and_then(|spec| spec.replicas)
         .unwrap_or(1);
     let idle = Idleness::of(demand, pod, replicas, now);
-    let wanted_replicas = i32::from(!idle.is_over());
-    // A run in a pod that is broken is none: it must not keep the pod from being mended.
+    let replicas_needed = i32::from(!idle.is_over());
+    // A run in a broken pod does not count: it must not prevent the repair.
     let is_busy = demand.is_busy && pod.is_some_and(is_alive);
-    let relation = wanted.relation(workspace, set);
+    let relation = desired.relation(workspace, set);
     match relation {
         Relation::Other if is_busy => {
             let message = "the pod is replaced when the run in progress ends";
             state(PodState::Rolling(message.to_owned()))
         }
-        Relation::Other if wanted_replicas == 0 => wanted.applied(0, true, PodState::Idle),
-        Relation::Other => wanted.applied(1, true, PodState::Rolling(ROLLING.to_owned())),
-        Relation::Outdated if !is_busy && (renews(demand, pod) || is_useless(demand, pod)) => {
-            wanted.applied(1, true, PodState::Rolling(ROLLING.to_owned()))
+        Relation::Other if replicas_needed == 0 => desired.plan_apply(0, true, PodState::Idle),
+        Relation::Other => desired.plan_apply(1, true, PodState::Rolling(ROLLING.to_owned())),
+        Relation::Outdated
+            if !is_busy && (needs_renewal(demand, pod) || is_useless(demand, pod)) =>
+        {
+            desired.plan_apply(1, true, PodState::Rolling(ROLLING.to_owned()))
         }
-        _ if wanted_replicas == 0 && replicas == 0 => state(PodState::Idle),
-        _ if wanted_replicas == 0 => wanted.applied(0, true, PodState::Idle),
-        _ if replicas == 0 => wanted.applied(1, false, PodState::Waiting(WAITING.to_owned())),
-        _ => state(observed(set, pod, relation == Relation::Outdated, &idle)),
+        _ if replicas_needed == 0 && replicas == 0 => state(PodState::Idle),
+        _ if replicas_needed == 0 => desired.plan_apply(0, true, PodState::Idle),
+        _ if replicas == 0 => desired.plan_apply(1, false, PodState::Waiting(WAITING.to_owned())),
+        _ => state(pod_state(set, pod, relation == Relation::Outdated, &idle)),
     }
 }
 
 /// Whether a run waits for a pod of this operator version.
-fn renews(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
+fn needs_renewal(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
     let keeps = |pod: &Pod| is_alive(pod) && !has_orphaned_run(demand, pod);
     match demand.waiting_runs {
         WaitingRuns::None => false,
@@ -250,26 +241,27 @@ fn renews(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
     }
 }
 
-/// Whether a run that another operator had begun may still be under way in this pod. No other run begins in it.
+/// Whether a run that another operator started may still be in progress in this pod. No other run
+/// starts in it.
 #[must_use]
 pub fn has_orphaned_run(demand: &WorkspaceDemand, pod: &Pod) -> bool {
     let created = pod.metadata.creation_timestamp.as_ref();
-    let admits = agent_of(pod).map(|agent| agent.admits);
-    admits != Some(Admits::Manager)
+    let admits = pod_agent(pod).map(|agent| agent.admits);
+    admits != Some(AdmittedCallers::Manager)
         && demand
             .orphaned_run
             .is_some_and(|since| created.is_none_or(|created| created.0 <= since))
 }
 
-/// Where a pod that is left as it is stands.
-fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idleness) -> PodState {
+/// The state of a pod that needs no write.
+fn pod_state(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idleness) -> PodState {
     let status = set.status.as_ref();
-    let seen = status.and_then(|status| status.observed_generation);
-    if seen.is_none() {
-        // It is new: nothing is replaced by it.
+    let observed = status.and_then(|status| status.observed_generation);
+    if observed.is_none() {
+        // A new StatefulSet replaces nothing.
         return PodState::Waiting(WAITING.to_owned());
     }
-    if seen != set.metadata.generation {
+    if observed != set.metadata.generation {
         return PodState::Rolling(ROLLING.to_owned());
     }
     let Some(pod) = pod else {
@@ -297,7 +289,7 @@ fn observed(set: &StatefulSet, pod: Option<&Pod>, is_outdated: bool, idle: &Idle
     }
 }
 
-/// Whether the container with the agent runs.
+/// Whether the agent's container runs.
 fn is_alive(pod: &Pod) -> bool {
     let containers = pod
         .status
@@ -312,8 +304,9 @@ fn is_alive(pod: &Pod) -> bool {
         && containers.flatten().find(is_pulumi).is_some_and(runs)
 }
 
-/// Whether a pod can't start, or its agent lets nobody in. One of another operator version may stay like that for ever:
-/// it may ask for an archive that this operator does not serve, or lack rights that this operator's agent does not need.
+/// Whether a pod cannot start, or its agent rejects this manager. A pod of another operator version
+/// may stay so for ever: it may request an archive that this operator does not serve, or lack
+/// rights that this operator's agent does not need.
 fn is_useless(demand: &WorkspaceDemand, pod: Option<&Pod>) -> bool {
     demand.is_refused || pod.is_some_and(|pod| !is_alive(pod) && problem(pod).is_some())
 }
@@ -323,9 +316,9 @@ fn pod_address(pod: &Pod) -> Option<String> {
     address.filter(|address| !address.is_empty())
 }
 
-/// How long a workspace may still be without a run.
+/// The time until an unused workspace is scaled to zero.
 struct Idleness {
-    /// Nothing where it does not end.
+    /// `None` if it is never scaled to zero.
     left: Option<Duration>,
 }
 
@@ -337,13 +330,13 @@ impl Idleness {
         if demand.is_busy || demand.waiting_runs != WaitingRuns::None {
             return Self { left: None };
         }
-        let made = pod.and_then(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0));
-        let left = match demand.last_use.max(made) {
+        let created = pod.and_then(|pod| Some(pod.metadata.creation_timestamp.as_ref()?.0));
+        let left = match demand.last_use.max(created) {
             Some(since) => {
                 let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
                 timeout.saturating_sub(now.duration_since(since))
             }
-            // It sleeps already, or has no pod yet.
+            // Already scaled to zero, or without a pod yet.
             None if replicas == 0 => SignedDuration::ZERO,
             None => return Self { left: None },
         };
@@ -362,7 +355,7 @@ impl Idleness {
     }
 }
 
-/// The StatefulSet that is wanted, and by what one knows that there is it.
+/// The desired StatefulSet, with the hashes that identify it.
 struct DesiredSet {
     set: Value,
     spec_hash: String,
@@ -376,7 +369,7 @@ impl DesiredSet {
         artifact: Option<&FluxArtifact>,
     ) -> Result<Self, Invalid> {
         let set = match artifact {
-            Some(artifact) => stateful_set(&fetching(workspace, artifact), settings)?,
+            Some(artifact) => stateful_set(&with_artifact(workspace, artifact), settings)?,
             None => stateful_set(workspace, settings)?,
         };
         Ok(Self {
@@ -395,7 +388,7 @@ impl DesiredSet {
             Some(mark) if mark == self.mark() => Relation::Same,
             Some(mark) if mark.split('.').next() == Some(&self.spec_hash) => Relation::Outdated,
             Some(_) => Relation::Other,
-            // Somebody else made it: upstream's operator, for the spec that its status speaks of.
+            // Upstream's operator created it, for the spec that the status describes.
             None => {
                 let status = workspace.status.as_ref();
                 let observed = status.and_then(|status| status.observed_generation);
@@ -408,9 +401,9 @@ impl DesiredSet {
         }
     }
 
-    fn applied(&self, replicas: i32, ends_pod: bool, state: PodState) -> PodPlan {
+    fn plan_apply(&self, replicas: i32, ends_pod: bool, state: PodState) -> PodPlan {
         let mut object = self.set.clone();
-        marked(&mut object, &self.mark());
+        set_mark(&mut object, &self.mark());
         if let Some(spec) = object.get_mut("spec") {
             put(spec, "replicas", replicas);
         }
@@ -421,17 +414,17 @@ impl DesiredSet {
     }
 }
 
-/// The Workspace as it fetches the artifact that is served now. Another operator may have left it another digest of the
-/// same Program. That is no change of the spec, so a pod that runs stays.
-fn fetching(workspace: &Workspace, artifact: &FluxArtifact) -> Workspace {
+/// The Workspace with the artifact that is served now. Another operator may have stored another
+/// digest of the same Program. This does not change the spec, so a running pod stays.
+fn with_artifact(workspace: &Workspace, artifact: &FluxArtifact) -> Workspace {
     let mut workspace = workspace.clone();
     workspace.spec.flux = Some(artifact.clone());
     workspace
 }
 
-/// What of a Workspace its pod depends on. Stacks, their config and their environments are the running agent's
-/// business, and the Service's template is the Service's. The key is how an agent knows us: one that knows another is
-/// of no use.
+/// The inputs on which the pod depends. The running agent handles stacks, their config and
+/// environments; the Service's template affects only the Service. An agent with another manager's
+/// key rejects us.
 fn pod_spec(workspace: &Workspace, settings: &AgentSettings) -> Value {
     let mut spec = json!(workspace.spec);
     if let Value::Object(fields) = &mut spec {
@@ -446,13 +439,13 @@ fn service_write(workspace: &Workspace, found: Option<&Service>) -> Option<PodWr
     if found.is_some_and(|found| is_leaving(&found.metadata, workspace)) {
         return None;
     }
-    let mut wanted = service(workspace);
-    let hash = hash(&wanted);
+    let mut desired = service(workspace);
+    let hash = hash(&desired);
     if found.and_then(|found| mark(&found.metadata)) == Some(&hash) {
         return None;
     }
-    marked(&mut wanted, &hash);
-    Some(PodWrite::Service(wanted))
+    set_mark(&mut desired, &hash);
+    Some(PodWrite::Service(desired))
 }
 
 fn mark(metadata: &ObjectMeta) -> Option<&str> {
@@ -460,7 +453,7 @@ fn mark(metadata: &ObjectMeta) -> Option<&str> {
     annotations.get(annotations::APPLIED).map(String::as_str)
 }
 
-fn marked(object: &mut Value, mark: &str) {
+fn set_mark(object: &mut Value, mark: &str) {
     let Some(metadata) = object.get_mut("metadata") else {
         return;
     };
@@ -474,5 +467,5 @@ fn marked(object: &mut Value, mark: &str) {
 
 fn hash(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string());
-    hex(digest.get(..8).unwrap_or_default())
+    hex::encode(digest.get(..8).unwrap_or_default())
 }

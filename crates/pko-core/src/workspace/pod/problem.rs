@@ -1,11 +1,12 @@
-//! What is wrong with a workspace's pod, in a sentence: the container, the reason, and the end of its log.
+//! The problem of a workspace's pod, as a sentence: the container, the reason, and the end of its
+//! log.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
-use crate::{redaction::redacted, workspace::end_of_log};
+use crate::{redaction::redact, workspace::end_of_log};
 
-/// Words of a kubelet for a container that will not come up by itself soon.
-const BAD_WAITS: [&str; 10] = [
+/// The kubelet's reasons for a container that will not start soon.
+const FAILED_WAITS: [&str; 10] = [
     "CrashLoopBackOff",
     "ErrImagePull",
     "ImagePullBackOff",
@@ -18,7 +19,6 @@ const BAD_WAITS: [&str; 10] = [
     "RunContainerError",
 ];
 
-/// What is wrong with a pod, if something is.
 #[must_use]
 pub fn problem(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
@@ -54,7 +54,7 @@ fn of_container(kind: &str, container: &ContainerStatus) -> Option<String> {
     let name = format!("{kind} \"{}\"", container.name);
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or_default();
-        if !BAD_WAITS.contains(&reason) {
+        if !FAILED_WAITS.contains(&reason) {
             return None;
         }
         let end = container.last_state.as_ref().and_then(failure);
@@ -68,7 +68,7 @@ fn of_container(kind: &str, container: &ContainerStatus) -> Option<String> {
     Some(sentence(&format!("{name} {end}"), &log))
 }
 
-/// How a container ended badly, and the end of its log as the kubelet has it.
+/// How a container failed, and the end of its log.
 fn failure(state: &ContainerState) -> Option<(String, String)> {
     let terminated = state.terminated.as_ref()?;
     if terminated.exit_code == 0 {
@@ -93,7 +93,7 @@ fn sentence(head: &str, tail: &str) -> String {
     } else {
         format!("{head}: {tail}")
     };
-    redacted(&text)
+    redact(&text)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Security profiles: what a pod and its containers may do.
+//! Security profiles of pods.
 
 use pko_api::{Workspace, auto::v1alpha1::SecurityProfile};
 use serde_json::{Value, json};
@@ -7,16 +7,15 @@ use super::put;
 
 const RESTRICTED_IMAGE: &str = "pulumi/pulumi:latest-nonroot";
 const BASELINE_IMAGE: &str = "pulumi/pulumi:latest";
-/// The user of Pulumi's image without root.
+/// The non-root user of Pulumi's image.
 const USER: u32 = 1000;
 
 pub(super) fn is_restricted(workspace: &Workspace) -> bool {
-    // The schema's default; an object from before it has none.
+    // Restricted is the schema's default; an older object has no profile.
     let profile = workspace.spec.security_profile.as_ref();
     !matches!(profile, Some(SecurityProfile::Baseline))
 }
 
-/// The image of the `pulumi` container.
 pub(super) fn image(workspace: &Workspace) -> &str {
     let default = if is_restricted(workspace) {
         RESTRICTED_IMAGE
@@ -27,7 +26,6 @@ pub(super) fn image(workspace: &Workspace) -> &str {
     given.filter(|image| !image.is_empty()).unwrap_or(default)
 }
 
-/// The pod's own context.
 pub(super) fn pod(workspace: &Workspace) -> Value {
     let mut context = json!({"seccompProfile": {"type": "RuntimeDefault"}});
     if is_restricted(workspace) {
@@ -38,7 +36,7 @@ pub(super) fn pod(workspace: &Workspace) -> Value {
     context
 }
 
-/// A container's context, if the profile asks for one.
+/// The security context of a container, if the profile requires one.
 pub(super) fn container(workspace: &Workspace) -> Option<Value> {
     is_restricted(workspace).then(|| {
         json!({

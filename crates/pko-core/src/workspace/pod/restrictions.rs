@@ -1,8 +1,8 @@
-//! What the administrator lets pods of workspaces be, whoever may create a Stack or a Workspace.
+//! Restrictions of an administrator on the pods of workspaces.
 //!
-//! `--restrict-pod-templates` enforces the Baseline level of Kubernetes' Pod Security Standards. The
-//! namespace label `pod-security.kubernetes.io/enforce` does the same for one namespace; the flag is for
-//! all namespaces, and its message names the field of the Workspace.
+//! `--restrict-pod-templates` enforces the Baseline level of Kubernetes' Pod Security Standards.
+//! The namespace label `pod-security.kubernetes.io/enforce` does the same for one namespace; the
+//! flag is for all namespaces, and its message names the field of the Workspace.
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ impl PodRestrictions {
         given.or(default).unwrap_or(DEFAULT_ACCOUNT)
     }
 
-    /// Checks a whole template, in which the user's is merged.
+    /// Checks the merged template.
     pub(super) fn check(&self, template: &Value) -> Result<(), Invalid> {
         let Some(spec) = template.get("spec") else {
             return Ok(());

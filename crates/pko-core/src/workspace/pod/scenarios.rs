@@ -1,5 +1,5 @@
-//! Upstream's own scenarios for workspaces, by their names, with our outcome. Those of a pod's state are rows of
-//! `plan::tests`, those of an agent's are rows of the tests of the Workspace's machine.
+//! Upstream's scenarios for workspaces, by their names, with our outcome. The scenarios of a pod's
+//! state are in `plan::tests`, those of an agent's state in the tests of the Workspace's machine.
 
 use pko_api::Workspace;
 use serde_json::{Value, json};
@@ -21,10 +21,9 @@ fn set(spec: impl Into<Value>) -> Result<Value, Invalid> {
     stateful_set(&workspace, &settings)
 }
 
-/// What is found at a place of the pod's spec; `name` in a place picks from a list.
-fn at(pod: &Value, place: &str) -> Value {
-    place
-        .split('/')
+/// The value at a path of the pod's spec; in a list, a step selects an item by its name.
+fn at(pod: &Value, path: &str) -> Value {
+    path.split('/')
         .fold(pod.clone(), |value, step| match value {
             Value::Array(items) => items
                 .into_iter()
@@ -34,11 +33,11 @@ fn at(pod: &Value, place: &str) -> Value {
         })
 }
 
-/// The scenario, the Workspace's spec, a place in the pod's spec, and what is there.
+/// The scenario, the Workspace's spec, a path in the pod's spec, and the value there.
 fn check(table: &[(&str, Value, &str, Value)]) {
-    for (scenario, spec, place, expected) in table {
+    for (scenario, spec, path, expected) in table {
         let set = set(spec.clone()).unwrap();
-        let found = at(&set["spec"]["template"]["spec"], place);
+        let found = at(&set["spec"]["template"]["spec"], path);
         assert_eq!(found, *expected, "{scenario}");
     }
 }
@@ -219,8 +218,8 @@ fn pod_template_merge() {
     } } });
     let set = set(template).unwrap();
     let pod = &set["spec"]["template"]["spec"];
-    let names = |place: &str| -> Vec<String> {
-        let items = at(pod, place);
+    let names = |path: &str| -> Vec<String> {
+        let items = at(pod, path);
         let items = items.as_array().unwrap().iter();
         items
             .map(|item| item["name"].as_str().unwrap().to_owned())
@@ -270,7 +269,7 @@ fn log_level_flag_present_and_absent() {
     assert!(!has(json!({ "pulumiLogLevel": 0 })) && !has(json!({})));
 }
 
-/// Config marshalling: what upstream refuses while it initializes a stack, we refuse by field before.
+/// Config marshalling: we reject by field what upstream rejects while it initializes a stack.
 #[test]
 fn invalid_config_is_rejected() {
     let with = |item: Value| set(json!({ "stacks": [{ "name": "dev", "config": [item] }] }));

@@ -1,4 +1,4 @@
-//! Where the program comes from: the `fetch` container, and the mark by which a pod is known to have it.
+//! The source of the program: arguments of the `fetch` container, and the hash of the source.
 
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, SecretKeySelector};
 use pko_api::{
@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{AgentSettings, SHARE_PATH, WORKSPACE_PATH};
-use crate::hex::hex;
 
-/// The one source of a workspace.
+/// The source of a workspace.
 pub(super) enum SpecSource<'a> {
     Git(&'a GitSource),
     Flux(&'a FluxArtifact),
@@ -22,7 +21,7 @@ pub(super) enum SpecSource<'a> {
 }
 
 impl<'a> SpecSource<'a> {
-    /// All that the spec names; more than one is a mistake.
+    /// All sources in the spec; more than one is an error.
     pub(super) fn all(spec: &'a WorkspaceSpec) -> Vec<Self> {
         let sources = [
             spec.git.as_ref().map(Self::Git),
@@ -33,7 +32,6 @@ impl<'a> SpecSource<'a> {
         sources.into_iter().flatten().collect()
     }
 
-    /// The name of its field in the spec.
     pub(super) fn field(&self) -> &'static str {
         match self {
             Self::Git(_) => "spec.git",
@@ -43,7 +41,7 @@ impl<'a> SpecSource<'a> {
         }
     }
 
-    /// The folder in it that holds the program.
+    /// The folder of the program in the source.
     pub(super) fn folder(&self) -> Option<&'a str> {
         match self {
             Self::Git(git) => git.dir.as_deref(),
@@ -52,8 +50,8 @@ impl<'a> SpecSource<'a> {
         }
     }
 
-    /// What `agent init` is told. Values go through the environment, where a user's template can see and
-    /// change them; the kubelet puts them into the arguments, no shell does.
+    /// The arguments of `agent init`. Values go through the environment, where a user's template
+    /// can read and change them. The kubelet expands them; no shell is involved.
     pub(super) fn arguments(&self) -> Vec<String> {
         let words = match self {
             Self::Git(_) => vec![
@@ -89,7 +87,7 @@ impl<'a> SpecSource<'a> {
         arguments
     }
 
-    /// The link by which the program is found; a project is written there itself.
+    /// The link to the program. A project is created at that path instead.
     fn link(&self) -> Vec<String> {
         let link = ["--workspace-link".to_owned(), WORKSPACE_PATH.to_owned()];
         let folder = match self {
@@ -136,7 +134,8 @@ fn git_environment(git: &GitSource) -> Vec<Value> {
     environment
 }
 
-/// What `agent init` reads of its environment besides the address: how much, who we are, and whom we trust.
+/// The environment of `agent init` for git, besides the URL: shallow fetch, credentials, known
+/// hosts.
 #[must_use]
 pub fn git_credentials(git: &GitSource) -> Vec<EnvVar> {
     let shallow = (git.shallow == Some(true)).then(|| EnvVar {
@@ -186,12 +185,12 @@ fn secret(name: &str, selector: &SecretKeySelector) -> EnvVar {
     }
 }
 
-/// Changes with the source, and with nothing else: what a pod was started for. Another config value is the
-/// running agent's business.
+/// Changes only with the source for which a pod was started. The running agent handles config
+/// changes.
 #[must_use]
 pub fn revision_hash(workspace: &Workspace) -> String {
     let spec = &workspace.spec;
     let source = json!([spec.git, spec.flux, spec.local, spec.project_info]);
     let digest = Sha256::digest(source.to_string());
-    hex(digest.get(..16).unwrap_or_default())
+    hex::encode(digest.get(..16).unwrap_or_default())
 }

@@ -57,7 +57,7 @@ fn fetch(pod: &Value) -> &Value {
     named(&pod["spec"]["initContainers"], "fetch")
 }
 
-/// What `agent init` is told of the source. Where it copies the agent, too, comes after that.
+/// The arguments of `agent init` for the source, without the one for copying the agent.
 fn source_arguments(pod: &Value) -> Value {
     let mut arguments = fetch(pod)["args"].as_array().unwrap().clone();
     let copy = arguments.split_off(arguments.len() - 2);
@@ -169,7 +169,7 @@ fn init_container_copies_the_agent_and_fetches_the_program() {
     assert_eq!(arguments[0], "init");
     assert!(arguments.ends_with(&[json!("--bootstrap-dir"), json!("/share")]));
 
-    // What a user's template says of one of them is about the containers that upstream makes.
+    // A user's template may refer to one of upstream's containers.
     for name in ["bootstrap", "fetch"] {
         let template = json!({"spec": {"initContainers": [{"name": name, "image": "mine"}]}});
         let two = pod_of(&|spec| spec["podTemplate"] = template.clone());

@@ -1,8 +1,8 @@
-//! Who deletes a Workspace that belongs to nobody.
+//! Orphaned Workspaces.
 
 use super::*;
 
-/// Made for the destroy of a Stack that is deleted in the foreground.
+/// A Workspace for the destroy of a Stack that is deleted in the foreground.
 fn orphan_fixture() -> WorkspaceFixture {
     let mut fixture = fixture();
     let metadata = &mut fixture.workspace["metadata"];
@@ -41,7 +41,7 @@ fn orphan_workspace_is_deleted_unless_its_stack_awaits_it() {
         ),
         (
             "whatever its pod does",
-            orphan_fixture().place(RuntimeState::Idle),
+            orphan_fixture().runtime(RuntimeState::Idle),
             &["orphan", "delete", "again in 60s"],
         ),
         (
@@ -76,7 +76,7 @@ fn orphan_workspace_with_waiting_stack_is_requeued() {
             "waits for less",
             orphan_fixture()
                 .awaited()
-                .place(RuntimeState::Starting("pulling".into())),
+                .runtime(RuntimeState::Starting("pulling".into())),
             &[
                 "runtime",
                 "status Ready=False/WaitingForReplicas pulling",
@@ -85,7 +85,7 @@ fn orphan_workspace_with_waiting_stack_is_requeued() {
         ),
         (
             "waits for nothing",
-            orphan_fixture().awaited().place(RuntimeState::Idle),
+            orphan_fixture().awaited().runtime(RuntimeState::Idle),
             &[
                 "runtime",
                 "status Ready=True/Idle scaled to zero until the next run",
@@ -96,7 +96,7 @@ fn orphan_workspace_with_waiting_stack_is_requeued() {
             "can't be made",
             orphan_fixture()
                 .awaited()
-                .place(RuntimeState::Invalid("no pod".into())),
+                .runtime(RuntimeState::Invalid("no pod".into())),
             &[
                 "runtime",
                 "status Ready=False/InitializationFailed no pod Stalled=True/InitializationFailed no pod",
@@ -134,7 +134,7 @@ fn workspace_without_our_marks_is_never_deleted() {
             ["ready", READY, INITIALIZED, "again in 600s"],
             "{sentence}"
         );
-        let asleep = fixture.place(RuntimeState::Idle).decide();
+        let asleep = fixture.runtime(RuntimeState::Idle).decide();
         assert_eq!(asleep.plan.requeue, Requeue::Settled, "{sentence}");
     }
 }
@@ -153,7 +153,7 @@ fn stack_awaits_the_workspace_of_its_destroy() {
         ),
         ("it does not go", true, json!({ "uid": "stack-1" })),
         (
-            "made anew",
+            "created again",
             false,
             json!({ "uid": "stack-2", "finalizers": held }),
         ),

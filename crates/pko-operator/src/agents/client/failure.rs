@@ -1,6 +1,6 @@
 //! Classifies failed calls of an agent.
 
-use pko_core::{condition_set::shortened, plain_text::plain, workspace::AgentError};
+use pko_core::{condition_set::shorten, plain_text::plain, workspace::AgentError};
 use pko_proto::{MAX_AGENT_HEADER_BYTES, details, run::ErrorClass};
 use tonic::{Code, Status};
 
@@ -48,7 +48,7 @@ pub(in crate::agents) fn failure_text(status: &Status) -> String {
              limit: {message}"
         );
     }
-    plain(&shortened(message))
+    plain(&shorten(message))
 }
 
 #[cfg(test)]

@@ -26,11 +26,13 @@ use pko_api::{
 use pko_auth::token::audience;
 use pko_core::{
     condition_set::{find, is_true},
-    redaction::redacted,
+    redaction::redact,
     update::has_begun,
     workspace::{
         AgentEndpoint, RuntimeState,
-        pod::{self, Admits, AgentSettings, PodState, PodWrite, WaitingRuns, WorkspaceDemand},
+        pod::{
+            self, AdmittedCallers, AgentSettings, PodState, PodWrite, WaitingRuns, WorkspaceDemand,
+        },
     },
 };
 use pko_kube::{OwnWrites, RequestError};
@@ -86,7 +88,7 @@ impl WorkspaceRuntime for PodRuntime {
     }
 
     fn agent(&self, workspace: &Workspace) -> Option<AgentTarget> {
-        let agent = pod::agent_of(&self.children.pod(workspace)?)?;
+        let agent = pod::pod_agent(&self.children.pod(workspace)?)?;
         let address = if self.settings.by_name || self.settings.address_override.is_some() {
             self.address_in_status(workspace)
         } else {
@@ -97,7 +99,7 @@ impl WorkspaceRuntime for PodRuntime {
             credentials: self.credentials(workspace, agent.admits),
             instance: agent.uid,
             namespace: workspace.namespace().unwrap_or_default(),
-            owns_runs: agent.admits == Admits::Manager,
+            owns_runs: agent.admits == AdmittedCallers::Manager,
         })
     }
 
@@ -136,7 +138,7 @@ impl WorkspaceRuntime for PodRuntime {
         };
         // A copy that is older than our annotation belongs to an annotated pod: we write nothing
         // else to pods.
-        self.marked.is_stale(&pod) || pod::agent_of(&pod).is_some_and(|agent| agent.is_initialized)
+        self.marked.is_stale(&pod) || pod::pod_agent(&pod).is_some_and(|agent| agent.is_initialized)
     }
 
     fn mark_initialized<'a>(
@@ -209,7 +211,7 @@ impl PodRuntime {
                 address: self.address_in_status(workspace),
                 name: format!("pod \"{}\"", pod::pod_name(workspace)),
                 is_outdated: running.is_outdated,
-                look_again: running
+                requeue_after: running
                     .idle_in
                     .unwrap_or(RECHECK_INTERVAL)
                     .min(RECHECK_INTERVAL),
@@ -305,7 +307,7 @@ impl PodRuntime {
             return RuntimeState::Starting(waiting.to_owned());
         };
         match pko_kube::last_event_message(&self.client, set, FAILED_CREATE).await {
-            Ok(Some(message)) => RuntimeState::Failed(redacted(&format!(
+            Ok(Some(message)) => RuntimeState::Failed(redact(&format!(
                 "the StatefulSet can't create its pod: {message}"
             ))),
             Ok(None) => RuntimeState::Starting(waiting.to_owned()),
@@ -326,17 +328,19 @@ impl PodRuntime {
         pod.is_some_and(|pod| self.rejecting.lock().contains(&pod))
     }
 
-    fn credentials(&self, workspace: &Workspace, admits: Admits) -> Credentials {
+    fn credentials(&self, workspace: &Workspace, admits: AdmittedCallers) -> Credentials {
         let namespace = workspace.namespace().unwrap_or_default();
         let audience = audience(&namespace, &workspace.name_any());
         match (admits, self.tokens.service_account.clone()) {
-            (Admits::All, _) => Credentials::None,
-            (Admits::Manager, _) => Credentials::Manager {
+            (AdmittedCallers::All, _) => Credentials::None,
+            (AdmittedCallers::Manager, _) => Credentials::Manager {
                 tokens: Arc::clone(&self.tokens.manager),
                 audience,
             },
-            (Admits::Account, Some(tokens)) => Credentials::ServiceAccount { tokens, audience },
-            (Admits::Account, None) => Credentials::Unavailable,
+            (AdmittedCallers::ServiceAccount, Some(tokens)) => {
+                Credentials::ServiceAccount { tokens, audience }
+            }
+            (AdmittedCallers::ServiceAccount, None) => Credentials::Unavailable,
         }
     }
 
@@ -390,7 +394,7 @@ fn count_update(demand: &mut WorkspaceDemand, update: &Update) {
 
 /// Classifies the rejection of an object.
 fn rejection(error: &RequestError) -> RuntimeState {
-    let message = redacted(&error.full_text());
+    let message = redact(&error.full_text());
     if error.is_invalid() {
         RuntimeState::Invalid(message)
     } else {

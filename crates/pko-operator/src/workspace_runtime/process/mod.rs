@@ -292,7 +292,7 @@ impl ProcessRuntime {
                 address: format!("unix:{}", record::socket(&folder).display()),
                 name: format!("\"{}\"", workspace.name_any()),
                 is_outdated: false,
-                look_again: RECHECK_INTERVAL,
+                requeue_after: RECHECK_INTERVAL,
             });
         }
         let key = format!(

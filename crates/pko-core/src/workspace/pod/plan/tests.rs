@@ -1,4 +1,4 @@
-//! What is done for a pod, and where it stands: one row for each thing that a cluster may look like.
+//! The plan for a pod: one row for each state of the cluster.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn workspace(spec: impl Into<Value>) -> Workspace {
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 
-/// A cluster that has what a plan asked for, and whose controllers and kubelet did their work.
+/// A cluster that carries out plans, with its controllers and kubelet.
 struct PodCluster {
     workspace: Workspace,
     image: String,
@@ -38,7 +38,7 @@ struct PodCluster {
 }
 
 impl PodCluster {
-    /// In which the pod runs.
+    /// With a running pod.
     fn running() -> Self {
         let mut cluster = Self {
             workspace: workspace(json!({ "projectInfo": { "name": "a", "runtime": "yaml" } })),
@@ -65,7 +65,7 @@ impl PodCluster {
         plan(&self.workspace, &settings, found, &self.demand, now()).unwrap()
     }
 
-    /// What there is, as it is kept in memory.
+    /// The resources as cached.
     fn kept(&self) -> ExistingResources {
         let mut found = self.found.clone();
         found.service.iter_mut().for_each(trim_service);
@@ -74,7 +74,7 @@ impl PodCluster {
         found
     }
 
-    /// Carries out what is asked for, until nothing is.
+    /// Carries out plans until one has no writes.
     fn settle(&mut self) {
         for _ in 0..3 {
             let plan = self.plan();
@@ -140,7 +140,7 @@ impl PodCluster {
         self.found.stateful_set = Some(serde_json::from_value(object).unwrap());
     }
 
-    /// What is written, and where the pod stands, as a line.
+    /// The writes and the state of the pod, as a line.
     fn message(&self) -> String {
         let plan = self.plan();
         let writes = plan.writes.iter().map(|write| match write {
@@ -257,7 +257,7 @@ fn outdated_pod_is_replaced_for_the_next_run() {
     assert_eq!(cluster.message(), WILL_ROLL);
 }
 
-/// What a new pod would need may be deleted together with the Stack.
+/// Objects that a new pod needs may be deleted together with the Stack.
 #[test]
 fn destroy_keeps_an_outdated_pod() {
     let mut cluster = PodCluster::running();
@@ -268,7 +268,7 @@ fn destroy_keeps_an_outdated_pod() {
     assert_eq!(cluster.message(), WILL_ROLL, "there is no pod to keep");
 }
 
-/// Upstream's agent ends a run with its caller, unless it never hears that the caller is gone.
+/// Upstream's agent ends a run when its caller is gone, but may not notice that.
 #[test]
 fn destroy_replaces_the_pod_of_an_orphaned_run() {
     let mut cluster = PodCluster::running();
@@ -283,7 +283,7 @@ fn destroy_replaces_the_pod_of_an_orphaned_run() {
     assert_eq!(cluster.message(), kept, "an agent of ours owns its runs");
 }
 
-/// Another operator may have left another digest of the same Program.
+/// Another operator may have stored another digest of the same Program.
 #[test]
 fn new_pod_fetches_the_served_artifact() {
     let flux =
@@ -539,7 +539,7 @@ fn invalid_spec_has_no_plan() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is asked for is asked for once, and a pod is never ended under a run that lives in it.
+    /// An applied plan is not repeated, and a pod with a living run is never ended.
     #[test]
     fn applied_plan_has_no_more_writes(
         image in "a|b", agent in "x|y", is_busy: bool, runs in 0..3_usize,
