@@ -446,3 +446,19 @@ fn git_flags_default_to_one_minute_and_no_plain_http() {
     );
     assert!(settings.allow_http);
 }
+
+#[test]
+fn pod_restrictions_follow_flags() {
+    assert_eq!(arguments(&[]).pod_restrictions(), PodRestrictions::default());
+    let given = [
+        "--default-service-account=runner",
+        "--allowed-service-accounts= runner,deployer ,",
+        "--restrict-pod-templates",
+    ];
+    let expected = PodRestrictions {
+        default_service_account: Some("runner".to_owned()),
+        allowed_service_accounts: vec!["deployer".to_owned(), "runner".to_owned()],
+        enforces_baseline: true,
+    };
+    assert_eq!(arguments(&given).pod_restrictions(), expected);
+}
