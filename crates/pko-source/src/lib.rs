@@ -20,6 +20,7 @@ mod directory_swap;
 pub mod fuzz;
 pub mod git;
 mod http_client;
+mod metadata_address;
 mod pem;
 pub mod poll;
 pub mod ssh;

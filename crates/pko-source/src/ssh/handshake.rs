@@ -19,7 +19,7 @@ use super::{
     handler::{ConnectionError, Handler, SharedMessages},
     rsa_signer::{RsaSigner, SignError},
 };
-use crate::Deadline;
+use crate::{Deadline, metadata_address::is_link_local};
 
 /// Bytes that the server may send ahead.
 const WINDOW: u32 = 1024 * 1024;
@@ -64,7 +64,10 @@ impl Handshake {
     async fn connect(&self) -> Result<TcpStream, SshError> {
         let SshTarget { host, port, .. } = &self.target;
         let found = lookup_host((host.as_str(), *port)).await;
-        let addresses: Vec<_> = found.map_err(|error| self.unreachable(&error))?.collect();
+        let found = found.map_err(|error| self.unreachable(&error))?;
+        let addresses: Vec<_> = found
+            .filter(|address| !is_link_local(address.ip()))
+            .collect();
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for (index, address) in addresses.iter().enumerate() {
             match self.attempt(*address, addresses.len() - index).await {

@@ -12,7 +12,7 @@ use ureq::{
 
 use super::{
     super::{Address, GitError, protocol::AGENT},
-    ssrf_guard::PublicResolver,
+    ssrf_guard::GuardedResolver,
 };
 use crate::http_client::{self, HttpClientError, PROXY_VARIABLES};
 
@@ -47,12 +47,8 @@ impl HttpClient {
         let set = PROXY_VARIABLES.into_iter();
         let set = set.filter_map(|name| Some((name, variable(name)?)));
         let client = Self {
-            usual: config.new_agent(),
-            public_only: Agent::with_parts(
-                config,
-                DefaultConnector::default(),
-                PublicResolver::default(),
-            ),
+            usual: guarded(config.clone(), GuardedResolver::for_users()),
+            public_only: guarded(config, GuardedResolver::for_redirects()),
             proxies: Arc::new(set.collect()),
         };
         // Report an invalid proxy at start, not at the first request.
@@ -90,6 +86,10 @@ impl fmt::Debug for HttpClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("HttpClient")
     }
+}
+
+fn guarded(config: Config, resolver: GuardedResolver) -> Agent {
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 fn config(roots: RootCerts) -> Config {

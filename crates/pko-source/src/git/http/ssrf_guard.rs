@@ -1,4 +1,5 @@
-//! Keeps a server from redirecting us to this machine or to a cloud's metadata service (SSRF).
+//! Keeps users from reaching a cloud's metadata service through this process (SSRF), and servers from
+//! redirecting us to this machine.
 
 use std::net::IpAddr;
 
@@ -11,42 +12,57 @@ use ureq::{
     },
 };
 
-/// Resolves names, without addresses that are reachable only from this machine.
-#[derive(Debug, Default)]
-pub(super) struct PublicResolver(DefaultResolver);
+use crate::metadata_address::is_link_local;
 
-impl Resolver for PublicResolver {
+/// Resolves names, without addresses that a tenant must not reach through this process.
+#[derive(Debug)]
+pub(super) struct GuardedResolver {
+    default: DefaultResolver,
+    is_denied: fn(IpAddr) -> bool,
+}
+
+impl GuardedResolver {
+    /// For the addresses of users: no metadata service of a cloud.
+    pub(super) fn for_users() -> Self {
+        Self::new(is_link_local)
+    }
+
+    /// For the targets of redirects: nothing that only this machine can reach.
+    pub(super) fn for_redirects() -> Self {
+        Self::new(is_internal)
+    }
+
+    fn new(is_denied: fn(IpAddr) -> bool) -> Self {
+        Self {
+            default: DefaultResolver::default(),
+            is_denied,
+        }
+    }
+}
+
+impl Resolver for GuardedResolver {
     fn resolve(
         &self,
         uri: &Uri,
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let found = self.0.resolve(uri, config, timeout)?;
-        let mut outward = self.empty();
-        for address in found.iter().filter(|address| !is_internal(address.ip())) {
-            outward.push(*address);
+        let found = self.default.resolve(uri, config, timeout)?;
+        let mut allowed = self.empty();
+        for address in found.iter().filter(|found| !(self.is_denied)(found.ip())) {
+            allowed.push(*address);
         }
-        if outward.is_empty() {
+        if allowed.is_empty() {
             return Err(ureq::Error::HostNotFound);
         }
-        Ok(outward)
+        Ok(allowed)
     }
 }
 
 /// Loopback, link-local (cloud metadata) or unspecified.
 pub(super) fn is_internal(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            address.is_loopback() || address.is_link_local() || address.is_unspecified()
-        }
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(mapped) => is_internal(mapped.into()),
-            None => {
-                address.is_loopback() || address.is_unspecified() || address.is_unicast_link_local()
-            }
-        },
-    }
+    let address = address.to_canonical();
+    address.is_loopback() || address.is_unspecified() || is_link_local(address)
 }
 
 pub(super) fn is_this_machine(host: &str) -> bool {
@@ -74,6 +90,7 @@ mod tests {
             ("10.0.0.1", false),
             ("140.82.121.3", false),
             ("fd00::1", false),
+            ("fd00:ec2::254", true),
         ] {
             assert_eq!(is_internal(address.parse().unwrap()), internal, "{address}");
         }
