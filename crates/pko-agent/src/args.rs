@@ -58,7 +58,8 @@ pub(crate) struct Init {
     /// Folder for the source; existing content is replaced
     #[arg(short, long, required_unless_present = "local_dir")]
     pub(crate) target_dir: Option<PathBuf>,
-    /// Git repository to fetch. Credentials and options are environment variables: `GIT_TOKEN`,
+    /// Git repository to fetch; `env:GIT_URL` for the address in that variable, which is not visible
+    /// to others if it has credentials. Credentials and options are environment variables: `GIT_TOKEN`,
     /// `GIT_USERNAME` and `GIT_PASSWORD`, `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID`,
     /// `GIT_GITHUB_APP_INSTALLATION_ID` and `GIT_GITHUB_APP_PRIVATE_KEY`, `GIT_SHALLOW`,
     /// `GIT_SUBMODULES`, `GIT_KNOWN_HOSTS`, `SSH_KNOWN_HOSTS`
@@ -67,7 +68,8 @@ pub(crate) struct Init {
     /// Commit, branch or tag to check out
     #[arg(long, requires = "git_url", conflicts_with_all = ["flux_url", "project_name", "local_dir"])]
     pub(crate) git_revision: Option<String>,
-    /// Artifact to fetch: a gzipped tar file, as served by Flux and by Programs
+    /// Artifact to fetch: a gzipped tar file, as served by Flux and by Programs; `env:FLUX_URL` for
+    /// the address in that variable
     #[arg(long, requires = "flux_digest")]
     pub(crate) flux_url: Option<String>,
     /// Digest of the artifact, `sha256:...`

@@ -9,12 +9,15 @@ mod logging;
 mod pulumi;
 mod reaper;
 mod run;
+mod secret_variables;
 mod service;
 mod workspace;
 
 use std::process::ExitCode;
 
 use args::{Arguments, Command};
+use pko_auth::Mask;
+use secret_variables::SecretVariables;
 
 /// Runs the command of the command line.
 #[must_use]
@@ -43,13 +46,19 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Logs the error by the logger of the failed command.
+/// Logs the error by the logger of the failed command. It ends up in the pod's status.
 fn log_error(command: Option<&Command>, error: &anyhow::Error) {
+    let mask = Mask::default();
+    if let Ok(variables) = SecretVariables::from_environment() {
+        let _ = variables.mask_environment(&mask);
+    }
+    let text = format!("{error:#}");
+    let error = mask.apply(&text);
     match command {
-        Some(Command::Init(_)) => tracing::error!(target: "pko_agent::command::init", "{error:#}"),
+        Some(Command::Init(_)) => tracing::error!(target: "pko_agent::command::init", "{error}"),
         Some(Command::Bootstrap(_)) => {
-            tracing::error!(target: "pko_agent::command::bootstrap", "{error:#}");
+            tracing::error!(target: "pko_agent::command::bootstrap", "{error}");
         }
-        _ => tracing::error!(target: "pko_agent::command::serve", "{error:#}"),
+        _ => tracing::error!(target: "pko_agent::command::serve", "{error}"),
     }
 }

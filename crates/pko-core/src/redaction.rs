@@ -90,6 +90,34 @@ fn redact_url(word: &str) -> Option<String> {
     Some(format!("{scheme}://{MASK}@{host}{path}"))
 }
 
+/// A URL without its credentials: the user and password, or the query, which may be signed.
+#[must_use]
+pub fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let whole = format!("{scheme}://{host}{path}");
+    let end = whole.find(['?', '#']).unwrap_or(whole.len());
+    whole.get(..end).unwrap_or_default().to_owned()
+}
+
+/// Whether a URL has credentials that a command line must not show. The user of an SSH address is none.
+#[must_use]
+pub fn has_credentials(url: &str) -> bool {
+    let is_login = url.starts_with("ssh://") && !url.contains('?');
+    let rest = url.split_once("://").map(|(_, rest)| rest);
+    let host = rest.and_then(|rest| rest.split('/').next());
+    let user = host
+        .and_then(|host| host.rsplit_once('@'))
+        .map(|(user, _)| user);
+    match user {
+        Some(user) if is_login => user.contains(':'),
+        _ => without_credentials(url) != url,
+    }
+}
+
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let looks_like_a_name = name.len() <= 64 && !name.contains('/');
@@ -137,6 +165,26 @@ mod tests {
             "ns/token:latest",
         ] {
             assert_eq!(redact(text), text);
+        }
+    }
+
+    #[test]
+    fn url_credentials_are_removed() {
+        let table = [
+            ("https://me:p@git.test:80/a", "https://git.test:80/a", true),
+            ("https://token@git.test/a?x=1#y", "https://git.test/a", true),
+            ("https://me:p%40@git.test", "https://git.test", true),
+            ("https://me:p?#x@git.test/a", "https://git.test/a", true),
+            ("https://git.test/a@b", "https://git.test/a@b", false),
+            ("https://git.test/a?signature=1", "https://git.test/a", true),
+            ("ssh://git@git.test/a", "ssh://git.test/a", false),
+            ("ssh://git:p@git.test/a", "ssh://git.test/a", true),
+            ("git@git.test:a.git", "git@git.test:a.git", false),
+            ("", "", false),
+        ];
+        for (url, expected, secret) in table {
+            assert_eq!(without_credentials(url), expected);
+            assert_eq!(has_credentials(url), secret, "{url}");
         }
     }
 }

@@ -42,15 +42,27 @@ pub(crate) fn run(arguments: &Init) -> anyhow::Result<()> {
 
 fn fetch(arguments: &Init, target: &Path) -> anyhow::Result<()> {
     if let (Some(url), Some(digest)) = (&arguments.flux_url, &arguments.flux_digest) {
-        return fetch_artifact(arguments, url, digest, target);
+        let url = address(url, |name| std::env::var(name).ok())?;
+        return fetch_artifact(arguments, &url, digest, target);
     }
     if let (Some(name), Some(runtime)) = (&arguments.project_name, &arguments.project_runtime) {
         return write_project(target, name, runtime);
     }
     if let (Some(url), Some(revision)) = (&arguments.git_url, &arguments.git_revision) {
-        return git::fetch(url, revision, target).context("unable to fetch git source");
+        let url = address(url, |name| std::env::var(name).ok())?;
+        return git::fetch(&url, revision, target).context("unable to fetch git source");
     }
     bail!("no source is given; set --git-url, --flux-url, --project-name or --local-dir")
+}
+
+/// The address, which may be in a variable: others can read a command line.
+fn address(url: &str, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+    match url.strip_prefix("env:") {
+        Some(name @ ("GIT_URL" | "FLUX_URL")) => {
+            variable(name).with_context(|| format!("the variable {name} is not set"))
+        }
+        _ => Ok(url.to_owned()),
+    }
 }
 
 fn fetch_artifact(arguments: &Init, url: &str, digest: &str, target: &Path) -> anyhow::Result<()> {
@@ -117,6 +129,20 @@ fn mark_source_as_new(target: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn source_address_may_be_in_a_variable() {
+        let variable =
+            |name: &str| (name == "GIT_URL").then(|| "https://me:p@git.test/a".to_owned());
+        assert_eq!(
+            address("env:GIT_URL", variable).unwrap(),
+            "https://me:p@git.test/a"
+        );
+        assert!(address("env:FLUX_URL", variable).is_err());
+        for other in ["env:other.git", "https://git.test/a"] {
+            assert_eq!(address(other, variable).unwrap(), other);
+        }
+    }
 
     #[test]
     fn untar_size_is_parsed() {

@@ -21,8 +21,9 @@ use tonic::transport::Server;
 use crate::{
     args::{Global, Serve},
     auth,
-    pulumi::{Cli, StopReason, StopSignal, StopSource, locate, mask_own_environment},
+    pulumi::{Cli, StopReason, StopSignal, StopSource, locate},
     run::{Journal, Runs},
+    secret_variables::SecretVariables,
     service,
     workspace::{StackRequest, Workspace, env_file},
 };
@@ -128,7 +129,13 @@ fn open_workspace(
         None => Vec::new(),
     };
     let mask = Arc::new(Mask::default());
-    mask_own_environment(&mask);
+    let unmasked = SecretVariables::from_environment()?.mask_environment(&mask);
+    if !unmasked.is_empty() {
+        tracing::warn!(
+            variables = ?unmasked,
+            "The values of these variables come from Secrets, but are too short or too common to be masked in logs and results"
+        );
+    }
     mask.add_environment(
         environment
             .iter()

@@ -362,16 +362,6 @@ fn log_line(stream: Stream, mask: &Mask, line: &[u8]) {
     }
 }
 
-/// Adds the secrets in this process's environment to a mask.
-pub(crate) fn mask_own_environment(mask: &Mask) {
-    let variables: Vec<_> = std::env::vars_os().collect();
-    mask.add_environment(
-        variables
-            .iter()
-            .map(|(name, value)| (name.to_string_lossy(), value.to_string_lossy())),
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

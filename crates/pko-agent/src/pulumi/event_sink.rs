@@ -6,9 +6,11 @@ use std::{
     io::{self, Write},
     net::Ipv4Addr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
+use pko_auth::Mask;
 use pko_proto::{
     MAX_MESSAGE_BYTES,
     events::{
@@ -45,8 +47,9 @@ impl EventSink {
         }
     }
 
-    pub(crate) async fn listener(journal: &Path) -> io::Result<Self> {
-        EventListener::open(journal).await.map(Self::Listener)
+    /// The mask applies to the journal, not to what this returns, from which outputs are read.
+    pub(crate) async fn listener(journal: &Path, mask: Arc<Mask>) -> io::Result<Self> {
+        EventListener::open(journal, mask).await.map(Self::Listener)
     }
 
     /// The value of `--event-log`.
@@ -93,10 +96,11 @@ pub(crate) struct EventListener {
     events: mpsc::Receiver<String>,
     /// `None` after a failed write: an event's sequence number is its line.
     journal: Option<File>,
+    mask: Arc<Mask>,
 }
 
 impl EventListener {
-    async fn open(journal: &Path) -> io::Result<Self> {
+    async fn open(journal: &Path, mask: Arc<Mask>) -> io::Result<Self> {
         let journal = File::create(journal)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -116,6 +120,7 @@ impl EventListener {
             server,
             events,
             journal: Some(journal),
+            mask,
         })
     }
 
@@ -136,20 +141,17 @@ impl EventListener {
     /// Writes an event to the journal. On a full disk the remaining events are not written, but they
     /// are received: otherwise the CLI would wait forever, and its outputs would be lost.
     fn append(&mut self, event: String) -> Vec<u8> {
-        let mut line = event.into_bytes();
-        line.truncate(line.trim_ascii_end().len());
         // One event is one line.
-        line.iter_mut()
-            .filter(|byte| **byte == b'\n')
-            .for_each(|byte| *byte = b' ');
-        line.push(b'\n');
-        let written = self.journal.as_mut().map(|file| file.write_all(&line));
+        let event = event.trim_ascii_end().replace('\n', " ");
+        let written = self
+            .journal
+            .as_mut()
+            .map(|file| file.write_all(format!("{}\n", self.mask.apply_json(&event)).as_bytes()));
         if let Some(Err(error)) = written {
             tracing::error!(%error, "Failed to write the events of pulumi; watchers miss the remaining ones");
             self.journal = None;
         }
-        line.pop();
-        line
+        event.into_bytes()
     }
 }
 
@@ -183,9 +185,23 @@ mod tests {
     /// `/dev/full` fails each write as a full disk does.
     #[tokio::test]
     async fn listener_receives_events_on_full_disk() {
-        let mut listener = EventListener::open(Path::new("/dev/full")).await.unwrap();
+        let full = Path::new("/dev/full");
+        let mut listener = EventListener::open(full, Arc::default()).await.unwrap();
         assert_eq!(listener.append("{\n}".to_owned()), b"{ }");
         assert!(listener.journal.is_none());
         assert_eq!(listener.append("{}\n".to_owned()), b"{}");
+    }
+
+    #[tokio::test]
+    async fn listener_masks_journal_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mask = Arc::new(Mask::default());
+        mask.add("canary-value");
+        let mut listener = EventListener::open(&path, mask).await.unwrap();
+        let event = r#"{"text":"a canary-value"}"#;
+        assert_eq!(listener.append(event.to_owned()), event.as_bytes());
+        let journal = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(journal, "{\"text\":\"a [secret]\"}\n");
     }
 }

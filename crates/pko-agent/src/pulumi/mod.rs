@@ -16,9 +16,7 @@ mod project;
 pub(crate) mod version;
 
 pub(crate) use capture::truncate_middle;
-pub(crate) use cli::{
-    Cli, CliOutput, Exit, Invocation, StopReason, StopSignal, StopSource, mask_own_environment,
-};
+pub(crate) use cli::{Cli, CliOutput, Exit, Invocation, StopReason, StopSignal, StopSource};
 pub(crate) use failure::CliFailure;
 pub(crate) use locks::{HeldLock, LockReport};
 pub(crate) use operation::Operation;

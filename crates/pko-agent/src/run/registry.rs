@@ -1,6 +1,7 @@
 //! All runs of the agent: starts them one after the other, and keeps them until they are acknowledged.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     io,
     path::PathBuf,
@@ -12,6 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
+use pko_auth::Mask;
 use pko_proto::run::{ErrorClass, Run, RunResult};
 use tokio::sync::{mpsc, watch};
 
@@ -289,7 +291,8 @@ impl Runs {
     }
 
     /// Journals a run's outcome, then publishes it.
-    pub(super) fn finish(&self, entry: &RunEntry, ending: RunOutcome) {
+    pub(super) fn finish(&self, entry: &RunEntry, mut ending: RunOutcome) {
+        mask_texts(&mut ending.result, &self.workspace.cli.mask);
         let mut record = entry.record.borrow().clone();
         record.state = ending.state;
         record.finished_at = Some(Timestamp::now());
@@ -373,6 +376,26 @@ pub(super) fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: boo
         acknowledged: false,
         process: None,
         is_call_scoped,
+    }
+}
+
+/// Masks everything that people read. The outputs are values, which are secret or not by themselves.
+fn mask_texts(result: &mut RunResult, mask: &Mask) {
+    let error = result.error.iter_mut();
+    let error = error.flat_map(|error| {
+        [&mut error.message]
+            .into_iter()
+            .chain(error.advice.as_mut())
+    });
+    let summary = result
+        .summary
+        .iter_mut()
+        .map(|summary| &mut summary.message);
+    let texts = [&mut result.stdout, &mut result.stderr].into_iter();
+    for text in texts.chain(&mut result.notes).chain(error).chain(summary) {
+        if let Cow::Owned(masked) = mask.apply(text) {
+            *text = masked;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Streams a run's events from any sequence number on, first from the journal, then live.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use pko_proto::run::{RunEvent, run_event};
 use tokio::sync::mpsc;
@@ -80,9 +80,18 @@ impl Watcher {
         }
         let event = RunEvent {
             sequence,
-            event: Some(run_event::Event::EngineEvent(line)),
+            event: Some(run_event::Event::EngineEvent(self.mask(line))),
         };
         self.events.send(Ok(event)).await.is_ok()
+    }
+
+    /// Old CLIs write the journal themselves, so that it is not masked.
+    fn mask(&self, line: Vec<u8>) -> Vec<u8> {
+        let text = String::from_utf8_lossy(&line);
+        match self.runs.workspace.cli.mask.apply_json(&text) {
+            Cow::Owned(masked) => masked.into_bytes(),
+            Cow::Borrowed(_) => line,
+        }
     }
 
     async fn send_result(&self, sequence: u64) -> Result<(), RunsError> {

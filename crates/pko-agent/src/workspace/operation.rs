@@ -1,6 +1,6 @@
 //! Runs an operation, and reads its events meanwhile.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -66,7 +66,7 @@ impl CliSession {
         if !self.workspace.version().await?.has_event_listener() {
             return Ok(EventSink::file(journal));
         }
-        let listener = EventSink::listener(journal).await;
+        let listener = EventSink::listener(journal, Arc::clone(&self.workspace.cli.mask)).await;
         listener.map_err(WorkspaceError::EventSink)
     }
 

@@ -1,6 +1,9 @@
 //! Secrets are in no log and in no command line.
 
-use pko_proto::{convert::literal_config, run::StackConfig};
+use pko_proto::{
+    convert::literal_config,
+    run::{StackConfig, run_event},
+};
 use pko_testkit::Reply;
 use serde_json::json;
 
@@ -152,4 +155,53 @@ async fn call_secrets_are_in_no_log_line() {
     }
     assert_none("the log", &agent.log(), &KNOWN_BEFORE);
     assert_none("a recorded command line", &place.lines(), &KNOWN_BEFORE);
+}
+
+/// The manager states which variables come from Secrets; their names say nothing.
+#[tokio::test]
+async fn variables_from_secrets_are_masked_by_origin() {
+    const SINGLE: &str = "canary-single-0123";
+    const KEYED: &str = "canary \"keyed\" <0123>";
+    const PUBLIC: &str = "visible-0123";
+    for version in ["3.205.0", "3.259.0"] {
+        let event = json!({"diagnosticEvent": {"message": format!("{SINGLE} {KEYED} {PUBLIC}")}});
+        let printed = telltale(Reply::new().event(event), &[SINGLE, KEYED, PUBLIC]).exits(1);
+        let script = TestWorkspace::script(&printed).version(version);
+        let place = TestWorkspace::scripted(&script);
+        std::fs::create_dir(place.path("keys")).unwrap();
+        std::fs::write(place.path("keys/PLACE"), "").unwrap();
+        let origins = json!({
+            "names": ["REGION", "SHORT"],
+            "keys": [{"prefix": "X_", "folder": place.path("keys")}],
+        });
+        let place = place
+            .variable("PKO_SECRET_VARIABLES", &origins.to_string())
+            .variable("REGION", SINGLE)
+            .variable("SHORT", "abc")
+            .variable("X_PLACE", KEYED)
+            .variable("PLACE", PUBLIC);
+        let agent = place.serve(&[]).await;
+        let mut client = agent.runs().await;
+        client.start_run(update("one")).await.unwrap();
+        let mut events = watch(&mut client, "one", 0).await;
+        let mut shown = String::new();
+        while let Some(event) = events.message().await.unwrap() {
+            match event.event.unwrap() {
+                run_event::Event::EngineEvent(event) => {
+                    let event: serde_json::Value = serde_json::from_slice(&event).unwrap();
+                    let message = &event["diagnosticEvent"]["message"];
+                    assert_eq!(message, &format!("[secret] [secret] {PUBLIC}"));
+                }
+                run_event::Event::Result(result) => {
+                    let error = result.error.unwrap().message;
+                    shown = [result.stdout, result.stderr, error].concat();
+                }
+            }
+        }
+        let secrets = [SINGLE, "canary", "keyed"];
+        assert_eq!(shown.matches(PUBLIC).count(), 4, "{shown}");
+        assert_none("what a watcher gets", &shown, &secrets);
+        assert_none("the log", &agent.log(), &secrets);
+        assert!(agent.log().contains("too short"), "{}", agent.log());
+    }
 }

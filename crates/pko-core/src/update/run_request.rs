@@ -3,7 +3,10 @@
 use k8s_openapi::api::core::v1::EnvVar;
 use pko_api::{Update, Workspace, auto::v1alpha1::OperationType, names::annotations};
 
-use crate::run_queue::{RunRequest, StackKey, Urgency};
+use crate::{
+    redaction::without_credentials,
+    run_queue::{RunRequest, StackKey, Urgency},
+};
 
 const BACKEND: &str = "PULUMI_BACKEND_URL";
 
@@ -76,15 +79,14 @@ fn source(workspace: &Workspace) -> Option<String> {
     let spec = &workspace.spec;
     if let Some(git) = &spec.git {
         let dir = git.dir.as_deref().unwrap_or_default();
-        return Some(format!(
-            "{}//{}",
-            git.url.as_deref()?,
-            dir.trim_matches('/')
-        ));
+        // A waiting run shows it.
+        let url = without_credentials(git.url.as_deref()?);
+        return Some(format!("{url}//{}", dir.trim_matches('/')));
     }
     let flux = spec.flux.as_ref()?;
     // The last segment is the revision.
-    let (source, _) = flux.url.as_deref()?.rsplit_once('/')?;
+    let url = without_credentials(flux.url.as_deref()?);
+    let (source, _) = url.rsplit_once('/')?;
     let dir = flux.dir.as_deref().unwrap_or_default();
     Some(format!("{source}//{}", dir.trim_matches('/')))
 }
@@ -125,6 +127,14 @@ mod tests {
             key("org/app/dev", git("1", "")),
             key("org/app/dev", flux(1))
         );
+    }
+
+    #[test]
+    fn stack_key_has_no_credentials() {
+        let git = |url: &str| json!({"git": {"url": url, "ref": "1"}});
+        let with = key("dev", git("https://me:canary@git.test/a"));
+        assert_eq!(with, key("dev", git("https://git.test/a")));
+        assert!(!with.stack.contains("canary"));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! What Stacks refer to: ConfigMaps and Secrets that change, that are missing, and that appear.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use pko_api::{
-    Stack,
+    Stack, Update,
     names::annotations::RECONCILIATION_REQUEST,
     rbac::{GROUP, WATCH_SECRETS},
 };
-use pko_testkit::{ProgramBuilder, Script, StackBuilder, StandIn, TestNamespace, eventually};
+use pko_testkit::{
+    ProgramBuilder, Reply, Script, StackBuilder, StandIn, TestNamespace, eventually,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -225,6 +227,63 @@ async fn pod_environment_change_replaces_the_pod() {
     let program = StandIn::program().display().to_string();
     let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
     an_environment_is_made_anew(&system).await;
+}
+
+/// A run that fails and prints variables from Secrets, whose names say nothing.
+async fn secret_values_are_hidden(system: &System) {
+    let failing = Reply::new()
+        .prints_variable("REGION")
+        .prints_variable("PLACE")
+        .prints_variable("GREETING")
+        .prints_error("error: this is the end\n")
+        .exits(1);
+    let stand_in = system.stand_in(&Script::new().on("up", failing));
+    with_namespace(system, async |namespace| {
+        create_credentials(namespace).await;
+        let visible = json!({ "GREETING": "visible-greeting" });
+        create_config_map(namespace, "greetings", visible).await;
+        create_secret(namespace, "one", json!({ "region": "canary-region" })).await;
+        create_secret(namespace, "whole", json!({ "PLACE": "canary-place" })).await;
+        create_program(namespace, json!({})).await;
+        let stack = stack(system)
+            .secret_env("REGION", "one", "region")
+            .set("/spec/envRefs/PKO_STAND_IN", folder_of(&stand_in))
+            .push("/spec/envs", "greetings")
+            .push("/spec/envSecrets", "whole");
+        namespace.create_object(stack.build()).await.unwrap();
+        let failed = eventually("the message of the failure", async || {
+            let stack = namespace.api::<Stack>().get("demo").await.unwrap();
+            let text = json!(stack.status).to_string();
+            if text.contains("this is the end") {
+                Ok(text)
+            } else {
+                Err(text)
+            }
+        });
+        let failed = failed.await.unwrap();
+        assert!(failed.contains("visible-greeting"), "{failed}");
+        assert!(!failed.contains("canary"), "{failed}");
+        let updates = namespace.api::<Update>().list(&ListParams::default()).await;
+        let updates = json!(updates.unwrap().items).to_string();
+        assert!(updates.contains("[secret]"), "{updates}");
+        assert!(!updates.contains("canary"), "{updates}");
+        assert!(!system.manager_log().contains("canary"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn process_failure_hides_secret_values() {
+    let program = StandIn::program().display().to_string();
+    let system = System::start(&[("PKO_PULUMI", &program)]).await;
+    secret_values_are_hidden(&system).await;
+}
+
+#[tokio::test]
+async fn pod_failure_hides_secret_values() {
+    let program = StandIn::program().display().to_string();
+    let system = System::in_pods(&[("PKO_PULUMI", &program)]).await;
+    secret_values_are_hidden(&system).await;
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ const AGENT_IN_IMAGE: &str = "/agent";
 
 /// The names of the operator's init containers are upstream's: users' templates may refer to them.
 const BOOTSTRAP: &str = "bootstrap";
-const FETCH: &str = "fetch";
+pub(super) const FETCH: &str = "fetch";
 
 /// The operator's init containers, then the user's.
 pub(super) fn init(workspace: &Workspace, settings: &AgentSettings) -> Vec<Value> {

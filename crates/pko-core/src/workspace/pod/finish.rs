@@ -3,7 +3,7 @@
 use pko_api::Workspace;
 use serde_json::{Value, json};
 
-use super::{ENV_FILE, SHARE, SHARE_PATH, container_name, profile, put};
+use super::{ENV_FILE, SHARE, SHARE_PATH, container_name, profile, put, secret_variables};
 
 const ENV_FILE_VARIABLE: &str = "PULUMI_ENV";
 
@@ -35,6 +35,7 @@ pub(super) fn finish_template(
             finish_container(workspace, container);
         }
     }
+    secret_variables::name_all(spec);
     template
 }
 

@@ -16,6 +16,7 @@ mod profile;
 mod restrictions;
 #[cfg(test)]
 mod scenarios;
+mod secret_variables;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use plan::{
 };
 pub use problem::problem;
 pub use restrictions::PodRestrictions;
+pub use secret_variables::SECRET_VARIABLES;
 pub use source::{git_credentials, revision_hash};
 
 use super::owner_reference;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{AgentSettings, SHARE_PATH, WORKSPACE_PATH};
+use crate::redaction::has_credentials;
 
 /// The source of a workspace.
 pub(super) enum SpecSource<'a> {
@@ -54,15 +55,16 @@ impl<'a> SpecSource<'a> {
     /// can read and change them. The kubelet expands them; no shell is involved.
     pub(super) fn arguments(&self) -> Vec<String> {
         let words = match self {
-            Self::Git(_) => vec![
+            // A command line can be read by others.
+            Self::Git(git) => vec![
                 "--git-url",
-                "$(GIT_URL)",
+                address("$(GIT_URL)", "env:GIT_URL", git.url.as_deref()),
                 "--git-revision",
                 "$(GIT_REVISION)",
             ],
-            Self::Flux(_) => vec![
+            Self::Flux(flux) => vec![
                 "--flux-url",
-                "$(FLUX_URL)",
+                address("$(FLUX_URL)", "env:FLUX_URL", flux.url.as_deref()),
                 "--flux-digest",
                 "$(FLUX_DIGEST)",
             ],
@@ -120,6 +122,14 @@ impl<'a> SpecSource<'a> {
                 variable("PROJECT_RUNTIME", Some(&project.runtime)),
             ],
         }
+    }
+}
+
+fn address(shown: &'static str, hidden: &'static str, url: Option<&str>) -> &'static str {
+    if url.is_some_and(has_credentials) {
+        hidden
+    } else {
+        shown
     }
 }
 

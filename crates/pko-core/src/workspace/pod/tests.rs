@@ -240,7 +240,8 @@ fn environment_is_the_users_then_the_operators() {
             "POD_NAMESPACE",
             "POD_SA_NAME",
             "PKO_MANAGER_PUBLIC_KEY",
-            "PULUMI_ENV"
+            "PULUMI_ENV",
+            "PKO_SECRET_VARIABLES"
         ]
     );
     assert_eq!(
@@ -250,6 +251,21 @@ fn environment_is_the_users_then_the_operators() {
     assert_eq!(pod["spec"]["serviceAccountName"], "runner");
     let field = &named(&pulumi(&pod)["env"], "POD_SA_NAME")["valueFrom"]["fieldRef"]["fieldPath"];
     assert_eq!(field, "spec.serviceAccountName");
+}
+
+#[test]
+fn git_url_with_credentials_is_not_in_the_arguments() {
+    let arguments = |url: &str| {
+        let pod = pod(json!({"git": {"url": url, "ref": "abc"}}));
+        assert_eq!(named(&fetch(&pod)["env"], "GIT_URL")["value"], url);
+        source_arguments(&pod).to_string()
+    };
+    let hidden = arguments("https://me:canary@git.test/a");
+    assert!(
+        hidden.contains("env:GIT_URL") && !hidden.contains("$(GIT_URL)"),
+        "{hidden}"
+    );
+    assert!(arguments("https://git.test/a").contains("$(GIT_URL)"));
 }
 
 #[test]
@@ -279,6 +295,7 @@ fn git_source_with_every_credential() {
             "GIT_GITHUB_APP_PRIVATE_KEY",
             "GIT_KNOWN_HOSTS",
             "PULUMI_ENV",
+            "PKO_SECRET_VARIABLES",
         ]
     );
     assert_eq!(named(&fetch["env"], "GIT_REVISION")["value"], "abc");

@@ -1,6 +1,6 @@
 //! The environment of a process workspace, resolved as a kubelet would for a pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     ByteString,
@@ -34,6 +34,14 @@ pub(crate) enum EnvironmentError {
 /// Values may be secret and are never printed.
 pub(crate) type KeyValues = BTreeMap<String, Vec<u8>>;
 
+/// The variables of a workspace.
+#[derive(Default)]
+pub(crate) struct ResolvedEnvironment {
+    pub(crate) values: BTreeMap<String, String>,
+    /// The names of those that come from Secrets.
+    pub(crate) secret: BTreeSet<String>,
+}
+
 /// Reads Secrets and ConfigMaps of one namespace.
 pub(crate) struct ReferenceReader<'client> {
     pub(crate) client: &'client Client,
@@ -66,8 +74,11 @@ impl ReferenceReader<'_> {
     pub(crate) async fn environment(
         &self,
         spec: &WorkspaceSpec,
-    ) -> Result<BTreeMap<String, String>, EnvironmentError> {
-        let mut environment = BTreeMap::new();
+    ) -> Result<ResolvedEnvironment, EnvironmentError> {
+        let mut environment = ResolvedEnvironment {
+            secret: secret_names(&spec.env),
+            ..ResolvedEnvironment::default()
+        };
         for source in &spec.env_from {
             let (data, kind, name, optional) = match (&source.config_map_ref, &source.secret_ref) {
                 (Some(map), _) => (
@@ -89,9 +100,15 @@ impl ReferenceReader<'_> {
             let texts = data.into_iter().filter_map(|(key, value)| {
                 Some((format!("{prefix}{key}"), String::from_utf8(value).ok()?))
             });
-            environment.extend(texts);
+            let texts: Vec<_> = texts.collect();
+            if source.secret_ref.is_some() {
+                let names = texts.iter().map(|(name, _)| name.clone());
+                environment.secret.extend(names);
+            }
+            environment.values.extend(texts);
         }
-        environment.extend(self.variables(&spec.env).await?);
+        let variables = self.variables(&spec.env).await?;
+        environment.values.extend(variables);
         Ok(environment)
     }
 
@@ -149,6 +166,16 @@ impl ReferenceReader<'_> {
             }),
         }
     }
+}
+
+/// The names of variables that come from Secrets.
+pub(crate) fn secret_names(variables: &[EnvVar]) -> BTreeSet<String> {
+    let is_secret = |variable: &&EnvVar| {
+        let source = variable.value_from.as_ref();
+        source.is_some_and(|source| source.secret_key_ref.is_some())
+    };
+    let secret = variables.iter().filter(is_secret);
+    secret.map(|variable| variable.name.clone()).collect()
 }
 
 fn bytes(data: BTreeMap<String, ByteString>) -> KeyValues {

@@ -438,8 +438,10 @@ impl ProcessRuntime {
             namespace: &namespace,
         };
         let environment = reader.environment(&workspace.spec).await?;
+        let secret = secret_variables(&environment.secret);
         let mounts = files::mounts(&workspace.spec);
         let environment = environment
+            .values
             .into_iter()
             .map(|(name, value)| (name, files::local_value(folder, &mounts, value)));
         files::write_mounts(folder, &mounts, &reader).await?;
@@ -460,6 +462,7 @@ impl ProcessRuntime {
             .arg("--manager-public-key")
             .arg(manager_key::public_file(&self.folder))
             .envs(environment)
+            .env(pod::SECRET_VARIABLES, secret)
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
@@ -514,6 +517,10 @@ impl ProcessRuntime {
             .args(["--source-dir", &fetch.inside])
             .envs(inherited(&NETWORK))
             .envs(reader.variables(&fetch.variables).await?)
+            .env(
+                pod::SECRET_VARIABLES,
+                secret_variables(&environment::secret_names(&fetch.variables)),
+            )
             .kill_on_drop(true)
             .output()
             .await
@@ -525,6 +532,11 @@ impl ProcessRuntime {
         }
         Ok(target.join(fetch.inside.trim_start_matches('/')))
     }
+}
+
+/// The names of the variables that the agent masks.
+fn secret_variables(names: &BTreeSet<String>) -> String {
+    serde_json::json!({ "names": names }).to_string()
 }
 
 fn children(folder: &Path) -> Vec<PathBuf> {

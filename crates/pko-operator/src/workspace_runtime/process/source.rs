@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::EnvVar;
 use pko_api::auto::v1alpha1::WorkspaceSpec;
-use pko_core::workspace::pod::git_credentials;
+use pko_core::{redaction::has_credentials, workspace::pod::git_credentials};
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FetchArguments {
@@ -31,22 +31,19 @@ pub(super) fn of(spec: &WorkspaceSpec) -> Option<WorkspaceSource> {
         ..FetchArguments::default()
     };
     if let Some(git) = &spec.git {
+        let (url, hidden) = address("GIT_URL", text(&git.url));
         return Some(WorkspaceSource::Fetched(FetchArguments {
             inside: text(&git.dir),
-            variables: git_credentials(git),
-            ..fetch([
-                ("--git-url", text(&git.url)),
-                ("--git-revision", text(&git.reference)),
-            ])
+            variables: git_credentials(git).into_iter().chain(hidden).collect(),
+            ..fetch([("--git-url", url), ("--git-revision", text(&git.reference))])
         }));
     }
     if let Some(flux) = &spec.flux {
+        let (url, hidden) = address("FLUX_URL", text(&flux.url));
         return Some(WorkspaceSource::Fetched(FetchArguments {
             inside: text(&flux.dir),
-            ..fetch([
-                ("--flux-url", text(&flux.url)),
-                ("--flux-digest", text(&flux.digest)),
-            ])
+            variables: hidden.into_iter().collect(),
+            ..fetch([("--flux-url", url), ("--flux-digest", text(&flux.digest))])
         }));
     }
     if let Some(project) = &spec.project_info {
@@ -59,6 +56,20 @@ pub(super) fn of(spec: &WorkspaceSpec) -> Option<WorkspaceSource> {
     spec.local
         .as_ref()
         .map(|local| WorkspaceSource::Local(text(&local.dir)))
+}
+
+/// The argument for an address. One with credentials goes into a variable, because others can read a
+/// command line.
+fn address(variable: &str, url: String) -> (String, Option<EnvVar>) {
+    if !has_credentials(&url) {
+        return (url, None);
+    }
+    let hidden = EnvVar {
+        name: variable.to_owned(),
+        value: Some(url),
+        ..EnvVar::default()
+    };
+    (format!("env:{variable}"), Some(hidden))
 }
 
 #[cfg(test)]
@@ -86,6 +97,21 @@ mod tests {
         assert_eq!(fetch.inside, "infra");
         assert_eq!(fetch.variables.len(), 1);
         assert_eq!(fetch.variables[0].name, "GIT_TOKEN");
+    }
+
+    #[test]
+    fn source_credentials_are_not_in_arguments() {
+        let url = "https://me:canary@git.test/a";
+        let Some(WorkspaceSource::Fetched(fetch)) =
+            source(json!({"git": {"url": url, "ref": "main"}}))
+        else {
+            panic!("it is fetched");
+        };
+        assert_eq!(
+            fetch.arguments,
+            ["--git-url", "env:GIT_URL", "--git-revision", "main"]
+        );
+        assert_eq!(fetch.variables[0].value.as_deref(), Some(url));
     }
 
     #[test]
