@@ -34,7 +34,7 @@ use super::{
     context::ProjectContext,
     flags, interruption, pending, record, selection,
     session::{OperationContext, StackSession},
-    stack,
+    stack, unsaved_state,
 };
 use crate::{
     args::OperationArgs,
@@ -101,6 +101,9 @@ pub(super) fn run(
     let lock = (!only_preview)
         .then(|| Lock::acquire(&context.backend, &stack, display::note))
         .transpose()?;
+    if lock.is_some() {
+        unsaved_state::recover(&context, &stack)?;
+    }
     let registry = Registry::default();
     let run = |preview| OperationRun {
         kind,

@@ -232,7 +232,7 @@ impl StateSink for StackSession<'_> {
 
     fn rescue(&mut self, state: &StateToSave) -> anyhow::Result<String> {
         let checkpoint = Checkpoint::parse(&self.checkpoint(state)?)?;
-        unsaved_state::write(&self.stack, &checkpoint)
+        unsaved_state::write(&self.context.backend, &self.stack, &checkpoint)
     }
 }
 

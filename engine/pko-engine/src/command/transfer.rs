@@ -21,7 +21,7 @@ use pulumi_engine_state::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::context::ProjectContext;
+use super::{context::ProjectContext, unsaved_state};
 use crate::display;
 
 /// An exported state.
@@ -130,12 +130,13 @@ pub(super) fn import(
     let lock = Lock::acquire(&context.backend, stack, display::note)?;
     let checkpoint = Checkpoint::new(stack.qualified(), Some(deployment));
     context.backend.save(stack, &checkpoint)?;
+    path.map_or(Ok(()), unsaved_state::remove_imported)?;
     drop(lock);
     Ok(display::line("Import complete.")?)
 }
 
 /// The document of a file, or of standard input.
-fn read(stack: &StackIdentity, path: Option<&str>) -> anyhow::Result<Deployment> {
+pub(super) fn read(stack: &StackIdentity, path: Option<&str>) -> anyhow::Result<Deployment> {
     let mut text = String::new();
     if let Some(path) = path {
         text = std::fs::read_to_string(path)
