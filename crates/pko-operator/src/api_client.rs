@@ -22,20 +22,26 @@ use tower::{BoxError, Layer, Service};
 
 use crate::{args::Arguments, metrics::Metrics};
 
-pub(crate) async fn client(
-    arguments: &Arguments,
-    metrics: &Arc<Metrics>,
-) -> anyhow::Result<Client> {
-    let config = match &arguments.kubeconfig {
+/// Where the API server is, and how to log in.
+pub(crate) async fn config(arguments: &Arguments) -> anyhow::Result<Config> {
+    match &arguments.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("--kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+            Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
         }
         None => Config::infer()
             .await
-            .context("no cluster is configured: set --kubeconfig or KUBECONFIG")?,
-    };
+            .context("no cluster is configured: set --kubeconfig or KUBECONFIG"),
+    }
+}
+
+/// A client with connections of its own, on the current runtime.
+pub(crate) fn client(
+    config: Config,
+    arguments: &Arguments,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Client> {
     let counted = RequestMetrics {
         metrics: metrics.clone(),
         host: config
@@ -94,7 +100,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let is_free = is_stream(request.uri()) || is_about_a_lease(request.uri());
+        let is_free = is_stream(request.uri());
         // Nothing is sent before the response is awaited.
         let answer = self.inner.call(request);
         let permits = self.permits.clone();
@@ -107,11 +113,6 @@ where
             answer.await.map_err(Into::into)
         })
     }
-}
-
-/// A leader must be able to renew its Lease however slow other responses are.
-fn is_about_a_lease(uri: &Uri) -> bool {
-    uri.path().starts_with("/apis/coordination.k8s.io/")
 }
 
 /// Counts requests by status code.
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn api_requests_are_limited_except_leases_and_watches() {
+    async fn api_requests_are_limited_except_watches() {
         let permits = Arc::new(Semaphore::new(1));
         let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
         let server = service_fn(move |request: Request<Body>| {
@@ -279,9 +280,6 @@ mod tests {
         ask("/api/v1/pods?watch=true");
         let (path, _watch) = beginnings.recv().await.unwrap();
         assert_eq!(path, "/api/v1/pods");
-        ask("/apis/coordination.k8s.io/v1/namespaces/a/leases/b");
-        let (path, _lease) = beginnings.recv().await.unwrap();
-        assert!(path.ends_with("leases/b"));
         assert!(beginnings.try_recv().is_err(), "the second one waits");
         first.send(()).unwrap();
         let (path, _second) = beginnings.recv().await.unwrap();

@@ -17,6 +17,7 @@ use pko_api::names::field_managers;
 use pko_core::leadership::{Candidate, LeaseAction, LeaseTiming, ObservedLease};
 use pko_kube::RequestError;
 use tokio::{
+    runtime::Handle,
     sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
@@ -29,6 +30,8 @@ pub(crate) struct LeaderElection {
     leader: watch::Receiver<bool>,
     task: JoinHandle<()>,
     holder: Arc<LeaseHolder>,
+    /// Where the client is.
+    runtime: Handle,
 }
 
 #[derive(Clone)]
@@ -63,6 +66,7 @@ struct LeaseHolder {
 }
 
 impl LeaderElection {
+    /// Starts on the current runtime, on which the client was made.
     pub(crate) fn start(client: Client, namespace: String, timing: LeaseTiming) -> Self {
         let holder = Arc::new(LeaseHolder {
             client,
@@ -88,6 +92,7 @@ impl LeaderElection {
             leader,
             task,
             holder,
+            runtime: Handle::current(),
         }
     }
 
@@ -104,7 +109,11 @@ impl LeaderElection {
     pub(crate) async fn step_down(self) {
         self.task.abort();
         let _ = self.task.await;
-        self.holder.release().await;
+        let holder = self.holder;
+        let _ = self
+            .runtime
+            .spawn(async move { holder.release().await })
+            .await;
     }
 }
 

@@ -18,6 +18,7 @@
 //! server             HTTP: Programs, metrics, health
 //! metrics            what is measured
 //! telemetry          logs and traces
+//! runtimes           the threads: one for probes and the Lease, others for the rest
 //! api_client         the client of the API server: limits, time-outs, request metrics
 //! ```
 //!
@@ -31,6 +32,7 @@ mod leader_election;
 mod manager_key;
 mod metrics;
 mod runs;
+mod runtimes;
 mod server;
 mod sources;
 mod start;
@@ -38,12 +40,19 @@ mod telemetry;
 mod watch;
 mod workspace_runtime;
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+use tokio::runtime::Handle;
+
+fn main() -> anyhow::Result<()> {
     let arguments = args::Arguments::of_process();
+    let runtimes = runtimes::Runtimes::start()?;
+    let liveness = runtimes.liveness.handle().clone();
+    runtimes.main.block_on(run(arguments, liveness))
+}
+
+async fn run(arguments: args::Arguments, liveness: Handle) -> anyhow::Result<()> {
     let _traces = telemetry::start(&arguments)?;
     for warning in arguments.warnings() {
         tracing::warn!("{warning}");
     }
-    Box::pin(start::run(arguments)).await
+    Box::pin(start::run(arguments, liveness)).await
 }

@@ -7,10 +7,14 @@ mod workspace_folder;
 
 use std::sync::Arc;
 
-use kube::Client;
+use kube::{Client, Config};
 use pko_api::names::events;
 use pko_auth::token::SigningKey;
-use tokio::signal::unix::{SignalKind, signal};
+use pko_core::leadership::LeaseTiming;
+use tokio::{
+    runtime::Handle,
+    signal::unix::{SignalKind, signal},
+};
 
 use self::{
     context_builder::ContextBuilder, servers::Listeners, workspace_folder::WorkspaceFolder,
@@ -30,9 +34,9 @@ use crate::{
 };
 
 /// Runs the manager until it is signalled, or loses its Lease. Runs in workspaces continue without
-/// it.
-pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let manager = Box::pin(Manager::build(arguments)).await?;
+/// it. Probes and the Lease are on the `liveness` runtime.
+pub(crate) async fn run(arguments: Arguments, liveness: Handle) -> anyhow::Result<()> {
+    let manager = Box::pin(Manager::build(arguments, &liveness)).await?;
     Box::pin(manager.run()).await
 }
 
@@ -50,16 +54,16 @@ struct Manager {
 }
 
 impl Manager {
-    async fn build(arguments: Arguments) -> anyhow::Result<Self> {
+    async fn build(arguments: Arguments, liveness: &Handle) -> anyhow::Result<Self> {
         let timing = arguments.election()?;
         let metrics = Arc::new(Metrics::new()?);
-        let client = api_client::client(&arguments, &metrics).await?;
-        let listeners = Listeners::bind(&arguments).await?;
+        let config = api_client::config(&arguments).await?;
+        let client = api_client::client(config.clone(), &arguments, &metrics)?;
+        let listeners = Listeners::bind(&arguments, liveness).await?;
         let (key, folder) = key_and_folder(&arguments, &client).await?;
 
-        let election = timing.map(|timing| {
-            LeaderElection::start(client.clone(), arguments.namespace.clone(), timing)
-        });
+        let start = |timing| start_election(timing, config, &arguments, &metrics, liveness);
+        let election = timing.map(start).transpose()?;
         let leader = election
             .as_ref()
             .map_or_else(LeaderStatus::always, LeaderElection::leader);
@@ -124,6 +128,20 @@ impl Manager {
         }
         Ok(())
     }
+}
+
+/// The Lease has a client of its own: the connections of a client run where it was made.
+fn start_election(
+    timing: LeaseTiming,
+    config: Config,
+    arguments: &Arguments,
+    metrics: &Arc<Metrics>,
+    liveness: &Handle,
+) -> anyhow::Result<LeaderElection> {
+    let _entered = liveness.enter();
+    let client = api_client::client(config, arguments, metrics)?;
+    let namespace = arguments.namespace.clone();
+    Ok(LeaderElection::start(client, namespace, timing))
 }
 
 /// The manager's key, and the folder of process workspaces if they are processes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, runtime::Handle};
 
 use crate::{
     args::{Arguments, ListenAddress},
@@ -21,18 +21,23 @@ pub(super) struct Listeners {
     pub(super) programs: TcpListener,
     health: Option<TcpListener>,
     metrics: Option<TcpListener>,
+    /// Where the health server runs.
+    liveness: Handle,
 }
 
 impl Listeners {
-    pub(super) async fn bind(arguments: &Arguments) -> anyhow::Result<Self> {
+    pub(super) async fn bind(arguments: &Arguments, liveness: &Handle) -> anyhow::Result<Self> {
         let programs = bind("--program-fs-addr", &arguments.program_fs_addr).await?;
-        let health = &arguments.health_probe_bind_address;
+        let health = arguments.health_probe_bind_address.clone();
+        let health =
+            liveness.spawn(async move { bind("--health-probe-bind-address", &health).await });
         Ok(Self {
             programs: programs.context(
                 "--program-fs-addr is required: workspaces fetch Programs from this address",
             )?,
-            health: bind("--health-probe-bind-address", health).await?,
+            health: health.await??,
             metrics: bind("--metrics-bind-address", &arguments.metrics_bind_address).await?,
+            liveness: liveness.clone(),
         })
     }
 
@@ -52,9 +57,10 @@ impl Listeners {
             absent: AbsentObjects::default(),
         };
         let programs = programs::routes(archives);
+        let health = self.liveness.spawn(serve_health(self.health, readiness));
         tokio::select! {
             () = bounded::serve(self.programs, programs, programs::LIMITS) => Ok(()),
-            served = serve_health(self.health, readiness) => served.context("the health server ended"),
+            served = health => served?.context("the health server ended"),
             served = serve_metrics(self.metrics, arguments, context) => served.context("the metrics server ended"),
         }
     }
