@@ -1,6 +1,6 @@
 //! A case to decide on, and how what is decided becomes a plan.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use pko_api::{
@@ -64,7 +64,7 @@ impl StackEvaluation {
     /// The same case after a question had this status published: that is what is stored now.
     pub(super) fn after_publishing(&self, status: StackStatus) -> Self {
         let mut evaluation = self.clone();
-        evaluation.observed.stack.status = Some(status);
+        Arc::make_mut(&mut evaluation.observed.stack).status = Some(status);
         evaluation
     }
 

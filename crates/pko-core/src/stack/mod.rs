@@ -8,6 +8,7 @@ mod evaluation;
 mod history;
 mod observed;
 mod outputs_to;
+mod prerequisite_view;
 mod references;
 mod rules;
 mod schedule;
@@ -27,6 +28,7 @@ pub use observed::{
     StackSettings, StackWrite, Versions,
 };
 pub use outputs_to::{Publication, Published, publication};
+pub use prerequisite_view::{MAX_PREREQUISITES, prerequisite_view};
 pub use references::{Reference, ReferenceKind, ReferenceUser, SpecField, references};
 pub use shown_outputs::{ShownOutputs, shown_outputs};
 pub use source::{

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 use pko_api::{
@@ -20,8 +21,8 @@ use crate::{Event, Fact};
 /// What is known of a Stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedStack {
-    /// The object.
-    pub stack: Stack,
+    /// The object. Shared, because each decision copies what is known, and users make it large.
+    pub stack: Arc<Stack>,
     /// The Update that `status.currentUpdate` names; nothing if a live read did not find it.
     pub current_update: Fact<Option<Update>>,
     /// The outputs of that Update, secret ones masked.
@@ -171,7 +172,7 @@ impl ObservedStack {
     #[must_use]
     pub fn new(stack: Stack) -> Self {
         Self {
-            stack,
+            stack: Arc::new(stack),
             current_update: Fact::Unknown,
             outputs: Fact::Unknown,
             published: Fact::Unknown,

@@ -1,6 +1,6 @@
 //! The observed state of a Workspace, its reads and writes, and its effects.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pko_api::{Workspace, auto::v1alpha1::WorkspaceStatus, names::events::WorkspaceEvent};
 
@@ -9,7 +9,8 @@ use crate::{Event, Fact};
 /// The observed state of a Workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedWorkspace {
-    pub workspace: Workspace,
+    /// Shared, because each decision copies what is observed, and users make it large.
+    pub workspace: Arc<Workspace>,
     /// Whether the Stack for whose destroy it was created still waits for it.
     pub awaited: Fact<bool>,
     pub runtime: Fact<RuntimeState>,
@@ -137,7 +138,7 @@ impl ObservedWorkspace {
     #[must_use]
     pub fn new(workspace: Workspace) -> Self {
         Self {
-            workspace,
+            workspace: Arc::new(workspace),
             awaited: Fact::Unknown,
             runtime: Fact::Unknown,
             version: Fact::Unknown,

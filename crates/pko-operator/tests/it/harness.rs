@@ -64,6 +64,8 @@ pub(crate) struct System {
     agent: PathBuf,
     /// Where every manager serves Programs: another place would be another source.
     programs: String,
+    /// Where the first manager, and its successors, answer probes.
+    health: String,
     /// The namespaces that the manager watches; all, if there are none.
     namespaces: Vec<String>,
     /// Those of them that the test has not taken yet.
@@ -107,6 +109,8 @@ pub(crate) struct Launch<'launch> {
     pub(crate) workspaces: &'launch Path,
     /// Where it serves Programs.
     pub(crate) programs: &'launch str,
+    /// Where it answers probes.
+    pub(crate) health: &'launch str,
     pub(crate) flags: &'launch [&'launch str],
     pub(crate) log: &'launch Path,
 }
@@ -229,6 +233,7 @@ impl System {
             environment,
             agent: program("agent"),
             programs: free_address(),
+            health: free_address(),
             namespaces: unused.iter().map(|it| it.name().to_owned()).collect(),
             unused: Mutex::new(unused),
             node: None,
@@ -276,17 +281,22 @@ impl System {
 
     /// Starts a manager, the first or the next one.
     pub(crate) fn start_manager(&mut self) {
-        let manager = self.spawn_manager(&self.workspaces(), &self.programs, &[]);
+        let manager = self.spawn_manager(&self.workspaces(), [&self.programs, &self.health], &[]);
         self.manager = Some(manager);
     }
 
     /// Starts one of several managers, with workspaces of its own.
     pub(crate) fn start_another(&self, name: &str, flags: &[&str]) -> ManagerProcess {
         let workspaces = self.folder.path().join(name);
-        ManagerProcess(self.spawn_manager(&workspaces, &free_address(), flags))
+        ManagerProcess(self.spawn_manager(&workspaces, [&free_address(), &free_address()], flags))
     }
 
-    fn spawn_manager(&self, workspaces: &Path, programs: &str, flags: &[&str]) -> Child {
+    fn spawn_manager(
+        &self,
+        workspaces: &Path,
+        [programs, health]: [&str; 2],
+        flags: &[&str],
+    ) -> Child {
         let namespaces = self.namespaces.join(",");
         let mut all_flags = vec!["--namespaces", &namespaces];
         all_flags.extend(flags);
@@ -294,6 +304,7 @@ impl System {
             kubeconfig: &self.kubeconfig(),
             workspaces,
             programs,
+            health,
             flags: &all_flags,
             log: &self.log(),
         })
@@ -325,7 +336,7 @@ impl System {
                 "--program-fs-addr",
                 launch.programs,
                 "--health-probe-bind-address",
-                &free_address(),
+                launch.health,
             ])
             .env("POD_NAMESPACE", OWN_NAMESPACE)
             .envs(self.environment.iter().cloned())
@@ -352,6 +363,11 @@ impl System {
     /// Puts a proxy between the API server and all managers that start from now on.
     pub(crate) fn put_behind(&mut self, proxy: &FaultProxy) {
         self.detour = Some(proxy.kubeconfig().to_owned());
+    }
+
+    /// Where the manager answers probes.
+    pub(crate) fn health_address(&self) -> &str {
+        &self.health
     }
 
     /// The process of the manager.

@@ -23,6 +23,7 @@ mod flux_sources;
 mod git_sources;
 mod grid;
 mod harness;
+mod hostile_objects;
 mod invalid_stacks;
 mod isolation;
 mod leader_election;

@@ -157,34 +157,32 @@ fn trouble(stack: &Stack) -> String {
 /// The way from the Stack back to itself, if there is one: no Stack on it could ever run.
 fn circle(evaluation: &StackEvaluation, stacks: &Prerequisites) -> Option<String> {
     let own = evaluation.observed.stack.metadata.name.as_deref()?;
-    let mut seen = BTreeSet::new();
-    let way = way_back(own, &evaluation.observed.stack, stacks, &mut seen)?;
+    let way = way_back(own, &evaluation.observed.stack, stacks)?;
     Some(format!(
         "spec.prerequisites form a circle in which nobody can be first: {own} -> {}; take one of them out",
         way.join(" -> ")
     ))
 }
 
+/// Depth first, on a list instead of the call stack: a chain may be as long as a namespace has Stacks.
 fn way_back<'stacks>(
     own: &'stacks str,
     stack: &'stacks Stack,
     stacks: &'stacks Prerequisites,
-    seen: &mut BTreeSet<&'stacks str>,
 ) -> Option<Vec<&'stacks str>> {
-    for next in stack
-        .spec
-        .prerequisites
-        .iter()
-        .map(|next| next.name.as_str())
-    {
-        if next == own {
-            return Some(vec![own]);
-        }
-        let Some(Ok(stack)) = stacks.get(next).filter(|_| seen.insert(next)) else {
+    let mut seen = BTreeSet::new();
+    let mut way = vec![(own, stack.spec.prerequisites.iter())];
+    while let Some((_, wanted)) = way.last_mut() {
+        let Some(next) = wanted.next().map(|next| next.name.as_str()) else {
+            way.pop();
             continue;
         };
-        if let Some(rest) = way_back(own, stack, stacks, seen) {
-            return Some([next].into_iter().chain(rest).collect());
+        if next == own {
+            let between = way.iter().skip(1).map(|(name, _)| *name);
+            return Some(between.chain([own]).collect());
+        }
+        if let Some(Ok(stack)) = stacks.get(next).filter(|_| seen.insert(next)) {
+            way.push((next, stack.spec.prerequisites.iter()));
         }
     }
     None

@@ -301,7 +301,11 @@ fn outputs_are_asked_for_after_a_success_that_names_them() {
 
 #[test]
 fn outputs_that_are_left_out_are_a_remark_of_the_update() {
-    let mut observed = ObservedStack::new(pko_api::Stack::default());
+    let status = serde_json::from_value(json!({ "currentUpdate": { "name": "demo-2" } }));
+    let mut observed = ObservedStack::new(pko_api::Stack {
+        status: Some(status.unwrap()),
+        ..pko_api::Stack::default()
+    });
     observed.outputs = Fact::Known(ShownOutputs {
         values: StackOutputs::from([("small".to_owned(), json!(1))]),
         remark: Some("the status does not show the outputs \"deep\"".to_owned()),
@@ -315,8 +319,6 @@ fn outputs_that_are_left_out_are_a_remark_of_the_update() {
         },
     }));
     observed.current_update = Fact::Known(Some(ended.unwrap()));
-    observed.stack.status =
-        Some(serde_json::from_value(json!({ "currentUpdate": { "name": "demo-2" } })).unwrap());
     let evaluation = super::super::finished_update::fold_finished_update(&observed, now()).unwrap();
     assert_eq!(json!(evaluation.status.outputs), json!({ "small": 1 }));
     let last = evaluation.status.last_update.unwrap();

@@ -185,3 +185,22 @@ fn circular_prerequisites_are_named() {
         "prerequisite not satisfied for \"a\": prerequisite has not run to completion"
     );
 }
+
+/// Longer than the call stack would be deep.
+#[test]
+fn long_prerequisite_chain_is_followed() {
+    const LENGTH: usize = 50_000;
+    let before = |number: usize| json!([{ "name": format!("s{}", number + 1) }]);
+    let mut fixture = fixture().spec(json!({ "prerequisites": before(0) }));
+    for number in 1..LENGTH {
+        let stack = json!({
+            "metadata": { "name": format!("s{number}"), "namespace": "shop" },
+            "spec": { "stack": "dev", "prerequisites": before(number) },
+        });
+        let stack = serde_json::from_value(stack).unwrap();
+        fixture
+            .prerequisites
+            .insert(format!("s{number}"), Ok(stack));
+    }
+    assert!(blocked(&fixture).contains("prerequisite has not run to completion"));
+}

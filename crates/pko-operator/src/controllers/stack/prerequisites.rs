@@ -1,25 +1,28 @@
 //! The prerequisites of a Stack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
 use pko_api::{
     Decoded, Stack,
     names::{annotations, field_managers},
 };
-use pko_core::stack::Prerequisites;
+use pko_core::stack::{MAX_PREREQUISITES, Prerequisites, prerequisite_view};
 
 use crate::controllers::{Context, ReconcileError};
 
-/// All direct and indirect prerequisites. Only a live read proves that one does not exist.
+/// All direct and indirect prerequisites, the nearest first, up to [`MAX_PREREQUISITES`]. Only a live read proves that one does not exist.
 pub(super) async fn reachable(
     stack: &Stack,
     context: &Context,
 ) -> Result<Prerequisites, ReconcileError> {
     let namespace = stack.namespace().unwrap_or_default();
     let mut found: Prerequisites = BTreeMap::new();
-    let mut next = names(stack);
-    while let Some(name) = next.pop() {
+    let mut next: VecDeque<String> = names(stack).collect();
+    while let Some(name) = next.pop_front() {
+        if found.len() >= MAX_PREREQUISITES {
+            break;
+        }
         if found.contains_key(&name) {
             continue;
         }
@@ -32,9 +35,9 @@ pub(super) async fn reachable(
     Ok(found)
 }
 
-fn names(stack: &Stack) -> Vec<String> {
+fn names(stack: &Stack) -> impl Iterator<Item = String> {
     let wanted = stack.spec.prerequisites.iter();
-    wanted.map(|wanted| wanted.name.clone()).collect()
+    wanted.map(|wanted| wanted.name.clone())
 }
 
 async fn find(
@@ -46,15 +49,19 @@ async fn find(
         .caches
         .stacks
         .get(&ObjectRef::new(name).within(namespace));
-    let object = match cached {
-        Some(cached) => Some(cached.as_ref().clone()),
-        None => pko_kube::find::<Decoded<Stack>>(&context.client, namespace, name).await?,
-    };
-    let Some(object) = object else {
-        return Ok(Err(format!("stacks.pulumi.com \"{name}\" not found")));
-    };
-    let readable = object.as_result().cloned();
-    Ok(readable.map_err(|bad| bad.error.to_string()))
+    if let Some(cached) = cached {
+        return Ok(view(&cached));
+    }
+    let live: Option<Decoded<Stack>> = pko_kube::find(&context.client, namespace, name).await?;
+    Ok(live.as_ref().map_or_else(
+        || Err(format!("stacks.pulumi.com \"{name}\" not found")),
+        view,
+    ))
+}
+
+fn view(stack: &Decoded<Stack>) -> Result<Stack, String> {
+    let stack = stack.as_result().map_err(|bad| bad.error.to_string())?;
+    Ok(prerequisite_view(stack))
 }
 
 /// Requests a reconcile of another Stack by an annotation.

@@ -47,6 +47,7 @@ impl<'system> Operator<'system> {
             kubeconfig: self.proxy.kubeconfig(),
             workspaces: &self.workspaces(),
             programs: &self.programs,
+            health: &free_address(),
             flags: &["--namespaces", &self.namespace],
             log: &self.log(),
         });
