@@ -5,9 +5,16 @@ use std::io;
 use serde::Serialize as _;
 use serde_json::{Number, Value};
 
+/// The longest name that is compared with others, in bytes: a comparison takes time in proportion to
+/// the product of both lengths.
+const LONGEST_COMPARED: usize = 128;
+
 /// `; did you mean "name"?` for the most similar name, or an empty string if none is similar.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let near = |known: &'a str| {
+        if name.len().max(known.len()) > LONGEST_COMPARED {
+            return None;
+        }
         let distance = strsim::damerau_levenshtein(name, known);
         let allowed = 1 + name.chars().count() / 4;
         (distance <= allowed && distance < name.chars().count()).then_some((distance, known))
@@ -162,6 +169,16 @@ impl serde_json::ser::Formatter for GoNumbers {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn did_you_mean_names_a_similar_short_name() {
+        let long = |last: &str| "n".repeat(LONGEST_COMPARED) + last;
+        assert_eq!(
+            did_you_mean("bukcet", ["bucket"]),
+            "; did you mean \"bucket\"?"
+        );
+        assert_eq!(did_you_mean(&long("a"), [long("b").as_str()]), "");
+    }
 
     #[test]
     fn interpolated_numbers_match_go() {
