@@ -1,4 +1,4 @@
-//! A case to decide on, and how what is decided becomes a plan.
+//! What a Stack's rules read, and how their decision becomes a plan.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -8,97 +8,95 @@ use pko_api::{
     pulumi::v1::{StackStatus, UpdateState},
 };
 
-use super::{ObservedStack, StackEffect, StackStep, check, rules::finalize};
+use super::{ObservedStack, StackEffect, StackStep, check};
 use crate::{
     Blocked, Event,
     condition_set::{ConditionSet, Summary, UP_TO_DATE, find, is_true, shorten},
     step::{Requeue, finish},
 };
 
-/// A case: a world, the status as it will be, and the time. It owns its world so that the table of
+/// The observed state, the next status, and the time. It owns the observed state, because the table of
 /// rules is a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackEvaluation {
-    /// What is known.
     pub observed: ObservedStack,
-    /// The status with a finished Update folded in.
+    /// The status with the result of a finished Update.
     pub status: StackStatus,
-    /// What the Update that was folded in leaves to do.
+    /// What is left to do for the Update whose result is in the status.
     pub finished: Option<FinishedUpdate>,
-    /// The time.
     pub now: Timestamp,
 }
 
-/// What an Update leaves to do once its result is recorded.
+/// What is left to do for an Update whose result is in the Stack's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedUpdate {
-    /// The Update that holds our finalizer, unless it is gone.
+    /// The Update, from which our finalizer is removed.
     pub release: Option<String>,
-    /// What the user is told.
     pub events: Vec<Event<StackEvent>>,
 }
 
 impl StackEvaluation {
-    /// The status with this summary, about the generation and request of now.
-    pub(super) fn summarised(&self, summary: &Summary) -> StackStatus {
+    /// The status with this summary, about the current generation and request.
+    pub(super) fn status_with(&self, summary: &Summary) -> StackStatus {
         let mut status = self.status.clone();
         status.observed_generation = Some(self.observed.generation());
         status.observed_reconcile_request = Some(self.observed.request().into_owned());
-        status.applied = self.applied();
+        status.applied = self.applied_state();
         let mut conditions = ConditionSet::new(&status.conditions, self.now);
-        conditions.set_summary(&self.remarked(summary));
+        conditions.set_summary(&self.add_remark(summary));
         status.conditions = conditions.into_conditions();
         status
     }
 
-    /// A Stack that is up to date says what its spec has in vain.
-    fn remarked<'summary>(&self, summary: &'summary Summary) -> Cow<'summary, Summary> {
-        let ready = *summary == Summary::Ready && !self.observed.is_deleting();
-        let remark = ready.then(|| check::remark(&self.observed.stack)).flatten();
-        remark.map_or(Cow::Borrowed(summary), |remark| {
+    /// The summary; for a Stack that is up to date, with the fields that have no effect.
+    fn add_remark<'summary>(&self, summary: &'summary Summary) -> Cow<'summary, Summary> {
+        let is_ready = *summary == Summary::Ready && !self.observed.is_deleting();
+        let remark = is_ready.then(|| check::remark(&self.observed.stack));
+        remark.flatten().map_or(Cow::Borrowed(summary), |remark| {
             let message = format!("{UP_TO_DATE}; {remark}");
             Cow::Owned(Summary::ReadyBut(StackReason::ProcessingCompleted, message))
         })
     }
 
-    /// The same case after a question had this status published: that is what is stored now.
+    /// The same evaluation after a write has published this status, which is the stored one then.
     pub(super) fn after_publishing(&self, status: StackStatus) -> Self {
         let mut evaluation = self.clone();
         Arc::make_mut(&mut evaluation.observed.stack).status = Some(status);
         evaluation
     }
 
-    /// Whether an update was ever begun, as far as the status knows. Of a Stack that was somebody else's before, and had
-    /// an Update, nobody knows.
-    fn applied(&self) -> Option<bool> {
-        let fresh = || self.status.last_update.is_none() && self.status.current_update.is_none();
-        self.status.applied.or_else(|| fresh().then_some(false))
+    /// Whether an update was ever started, if the status tells. It does not for a Stack of upstream's
+    /// that has had an Update.
+    fn applied_state(&self) -> Option<bool> {
+        let is_new = self.status.last_update.is_none() && self.status.current_update.is_none();
+        self.status.applied.or_else(|| is_new.then_some(false))
     }
 
-    /// Whether nothing was ever applied for this Stack, so that it owes nothing.
+    /// Whether nothing was ever applied for this Stack, so that no destroy is needed.
     pub(super) fn never_applied(&self) -> bool {
-        self.applied() == Some(false)
+        self.applied_state() == Some(false)
     }
 
-    /// Whether the Stack was ready for the spec and the request of now.
+    /// Whether the Stack was ready for the current spec and request.
     pub(super) fn was_up_to_date(&self) -> bool {
         let last = self.status.last_update.as_ref();
-        let same = last.is_some_and(|last| {
+        let is_same = last.is_some_and(|last| {
             last.generation == Some(self.observed.generation())
                 && last.reconcile_request.as_deref().unwrap_or_default() == self.observed.request()
                 && last.state == Some(UpdateState::Succeeded)
         });
-        same && !self.observed.is_deleting()
+        is_same
+            && !self.observed.is_deleting()
             && is_true(&self.status.conditions, ConditionType::Ready)
     }
 
-    /// The plan: the status unless it is stored already, the Update whose result it records, the deeds,
-    /// the events.
+    /// The plan, in this order: the status unless it is stored already, releases of Updates, the effects
+    /// of the rule, the history, events.
     pub(super) fn plan(
         &self,
         status: StackStatus,
-        deeds: impl IntoIterator<Item = StackEffect>,
-        news: Option<Event<StackEvent>>,
+        effects: impl IntoIterator<Item = StackEffect>,
+        event: Option<Event<StackEvent>>,
         requeue: Requeue,
     ) -> StackStep {
         let stored = self.observed.stack.status.as_ref();
@@ -109,35 +107,36 @@ impl StackEvaluation {
         });
         let result = self.finished.iter();
         let result = result.flat_map(|finished| finished.events.clone());
-        let events = result.chain(news).map(StackEffect::Emit);
-        let deeds: Vec<StackEffect> = deeds.into_iter().collect();
-        let forgotten = self.forgotten(&deeds);
-        let prune = self.finished.is_some() && self.observed.limits_history();
+        let events = result.chain(event).map(StackEffect::Emit);
+        let effects: Vec<StackEffect> = effects.into_iter().collect();
+        let unreleased = self.release_forgotten_updates(&effects);
+        let prunes = self.finished.is_some() && self.observed.limits_history();
         let effects = write
             .into_iter()
             .chain(release)
-            .chain(forgotten)
-            .chain(deeds)
-            .chain(prune.then_some(StackEffect::PruneUpdates))
+            .chain(unreleased)
+            .chain(effects)
+            .chain(prunes.then_some(StackEffect::PruneUpdates))
             .chain(events)
             .collect();
         finish(effects, requeue)
     }
 
-    /// Lets go of Updates whose results are recorded and that we hold still: a crash came in between.
-    fn forgotten(&self, deeds: &[StackEffect]) -> Vec<StackEffect> {
+    /// Releases Updates that still have our finalizer after a crash although their results are recorded.
+    fn release_forgotten_updates(&self, effects: &[StackEffect]) -> Vec<StackEffect> {
         let finished = self.finished.as_ref();
         let finished = finished.and_then(|finished| finished.release.as_ref());
-        let held = self.observed.unreleased.iter();
-        held.filter(|name| Some(*name) != finished)
+        let unreleased = self.observed.unreleased.iter();
+        unreleased
+            .filter(|name| Some(*name) != finished)
             .map(|name| StackEffect::ReleaseUpdate(name.clone()))
-            .filter(|release| !deeds.contains(release))
+            .filter(|release| !effects.contains(release))
             .collect()
     }
 
-    /// Lets go of the Update before, in case a crash came between the record of its result and its
-    /// release: nothing else would, and it could never be deleted.
-    pub(super) fn release_again(&self) -> Option<StackEffect> {
+    /// Releases the last Update once more, in case of a crash between the record of its result and its
+    /// release. Otherwise it could never be deleted.
+    pub(super) fn release_last_update(&self) -> Option<StackEffect> {
         let last = self
             .status
             .last_update
@@ -146,61 +145,52 @@ impl StackEvaluation {
         last.name.clone().map(StackEffect::ReleaseUpdate)
     }
 
-    /// Nothing more to do now.
-    pub(super) fn waiting(&self, summary: &Summary, requeue: Requeue) -> StackStep {
-        self.plan(self.summarised(summary), [], None, requeue)
+    /// Ends the pass without an effect of its own.
+    pub(super) fn wait(&self, summary: &Summary, requeue: Requeue) -> StackStep {
+        self.plan(self.status_with(summary), [], None, requeue)
     }
 
-    /// Nothing can be run, and this is why. A Stack that goes and for which nothing was ever run owes
-    /// nothing then; otherwise a spec that never worked could never be deleted.
-    pub(super) fn blocked(&self, blocked: &Blocked) -> StackStep {
-        if self.owes_nothing_after(blocked) {
-            return finalize::release(self);
+    /// Ends the pass because no run can start. A deleted Stack that never applied anything is released,
+    /// so that a spec that never worked can be deleted.
+    pub(super) fn block(&self, blocked: &Blocked) -> StackStep {
+        if self.is_released_by(blocked) {
+            return self.release();
         }
-        let blocked = finalize::with_way_out(self, blocked);
-        self.plan(
-            self.summarised(&blocked.summary()),
-            [],
-            None,
-            blocked.requeue(),
-        )
+        let blocked = self.add_way_out(blocked);
+        self.wait(&blocked.summary(), blocked.requeue())
     }
 
-    /// The spec can't be carried out.
-    pub(super) fn refused(&self, message: String) -> StackStep {
+    /// Ends the pass because the spec can't be carried out.
+    pub(super) fn reject_spec(&self, message: String) -> StackStep {
         let blocked = Blocked::OnUser(StackReason::SpecInvalid, message);
-        self.blocked_with_news(&blocked)
+        self.block_with_event(&blocked)
     }
 
-    /// The spec can't be carried out because of something else that may change: it is looked at again.
-    pub(super) fn refused_until_looked_at(&self, message: String, again: Duration) -> StackStep {
+    /// Ends the pass because the spec can't be carried out until another object changes.
+    pub(super) fn reject_spec_for_now(&self, message: String, again: Duration) -> StackStep {
         let blocked = Blocked::OnDependency(StackReason::SpecInvalid, message, again);
-        self.blocked_with_news(&blocked)
+        self.block_with_event(&blocked)
     }
 
-    /// The event comes once, with the status that says the same.
-    fn blocked_with_news(&self, blocked: &Blocked) -> StackStep {
-        if self.owes_nothing_after(blocked) {
-            return finalize::release(self);
+    /// Emits the event once, with the first status that has the same message.
+    fn block_with_event(&self, blocked: &Blocked) -> StackStep {
+        if self.is_released_by(blocked) {
+            return self.release();
         }
-        let blocked = finalize::with_way_out(self, blocked);
+        let blocked = self.add_way_out(blocked);
         let message = blocked.message();
         let stalled = find(&self.status.conditions, ConditionType::Stalled);
-        let told = stalled.is_some_and(|condition| condition.message == shorten(message));
-        let news = (!told).then(|| Event {
+        let is_known = stalled.is_some_and(|condition| condition.message == shorten(message));
+        let event = (!is_known).then(|| Event {
             reason: StackEvent::StackConfigInvalid,
             message: message.to_owned(),
             warning: true,
         });
-        self.plan(
-            self.summarised(&blocked.summary()),
-            [],
-            news,
-            blocked.requeue(),
-        )
+        let status = self.status_with(&blocked.summary());
+        self.plan(status, [], event, blocked.requeue())
     }
 
-    fn owes_nothing_after(&self, blocked: &Blocked) -> bool {
+    fn is_released_by(&self, blocked: &Blocked) -> bool {
         self.observed.is_deleting()
             && self.never_applied()
             && !matches!(blocked, Blocked::Transient(..))

@@ -1,4 +1,4 @@
-//! Folding a finished Update into the Stack's status.
+//! Folds the result of a finished Update into the Stack's status.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,8 +11,8 @@ use pko_api::{
 
 use super::{
     FinishedUpdate, ObservedStack, StackEffect, StackEvaluation, StackRead, StackStep, StackWrite,
-    rules::update,
-    schedule::{Failing, failing},
+    outcome::processing,
+    schedule::{FailureKind, failure_kind},
 };
 use crate::{
     Event, Fact,
@@ -21,15 +21,15 @@ use crate::{
     step::Requeue,
 };
 
-/// How an Update ended.
-struct Ending {
+/// The result of an Update.
+struct UpdateEnd {
     operation: Option<OperationType>,
     permalink: Option<String>,
-    /// Well, and what else there is to say; or why not.
+    /// A remark on an Update that succeeded, or why it failed.
     result: Result<Option<String>, Failure>,
-    /// What else was done.
+    /// The message of the Complete condition.
     note: String,
-    /// The Update that holds our finalizer.
+    /// The Update, which has our finalizer.
     release: Option<String>,
 }
 
@@ -38,8 +38,10 @@ struct Failure {
     class: Option<String>,
 }
 
-/// The case to decide on. Where an Update was under way and has ended, its result is in the status; where
-/// that can't be told yet, this is the question to ask.
+/// What the rules read, with the result of a finished Update in the status.
+///
+/// # Errors
+/// The request that comes first: the current Update, its outputs, or their publication.
 pub(super) fn fold_finished_update(
     observed: &ObservedStack,
     now: Timestamp,
@@ -53,31 +55,31 @@ pub(super) fn fold_finished_update(
     let Some(current) = evaluation.status.current_update.clone() else {
         return Ok(evaluation);
     };
-    // A Stack that nobody holds any more is not worth a question.
+    // A released Stack records nothing more.
     if is_released(&observed.stack.metadata) {
         return Ok(evaluation);
     }
     let name = current.name.clone().unwrap_or_default();
     match &observed.current_update {
         Fact::Unknown if !name.is_empty() => Err(StackStep::Read(StackRead::CurrentUpdate(name))),
-        // A crash came before it was made, or somebody took it away with force. Nobody will say how it ended, so it is as
-        // if it had never been: if it is needed still, it is made again (upstream waits for ever, issue 1292).
+        // A crash prevented its creation, or it was deleted by force. Its result is lost, so it is created
+        // again if it is still needed. Upstream waits forever (issue 1292).
         Fact::Unknown | Fact::Known(None) => {
             evaluation.status.current_update = None;
             Ok(evaluation)
         }
         Fact::Known(Some(update)) if !is_complete(update) => Ok(evaluation),
-        Fact::Known(Some(update)) => finished(evaluation, &current, update),
+        Fact::Known(Some(update)) => fold(evaluation, &current, update),
     }
 }
 
-/// Whether an Update has ended. Its word is final, whatever happened to the object since.
+/// Whether an Update has ended. Its result is final, even if the object is being deleted.
 fn is_complete(update: &Update) -> bool {
     let status = update.status.as_ref();
     status.is_some_and(|status| is_true(&status.conditions, ConditionType::Complete))
 }
 
-fn finished(
+fn fold(
     mut evaluation: StackEvaluation,
     current: &CurrentUpdate,
     update: &Update,
@@ -101,18 +103,18 @@ fn finished(
         }
         Ok(remark)
     };
-    let ending = Ending {
+    let end = UpdateEnd {
         operation,
         permalink: ended.permalink.filter(|link| !link.is_empty()),
         result,
         note: note.unwrap_or_default(),
         release: update.metadata.name.clone(),
     };
-    Ok(recorded(evaluation, current, ending))
+    Ok(record(evaluation, current, end))
 }
 
-/// The outputs of an Update that has some replace the ones before, and go where the spec wants them. What went wrong
-/// with that is a remark: the update itself succeeded.
+/// Replaces the outputs by those of the Update, if it has some, and publishes them to `spec.outputsTo`.
+/// Returns a problem of the publication as a remark, because the update itself succeeded.
 fn take_outputs(
     evaluation: &mut StackEvaluation,
     operation: Option<&OperationType>,
@@ -127,9 +129,9 @@ fn take_outputs(
         evaluation.status.outputs = Some(outputs.values.clone());
         left_out.clone_from(&outputs.remark);
     }
-    let published = operation == Some(&OperationType::Up)
+    let publishes = operation == Some(&OperationType::Up)
         && !evaluation.observed.stack.spec.outputs_to.is_empty();
-    if !published {
+    if !publishes {
         return Ok(left_out);
     }
     match &evaluation.observed.published {
@@ -145,33 +147,33 @@ fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     }
 }
 
-fn recorded(
+fn record(
     mut evaluation: StackEvaluation,
     current: &CurrentUpdate,
-    ending: Ending,
+    end: UpdateEnd,
 ) -> StackEvaluation {
     evaluation.finished = Some(FinishedUpdate {
-        release: ending.release.clone(),
-        events: events(&ending),
+        release: end.release.clone(),
+        events: events(&end),
     });
     let previous = evaluation.status.last_update.take();
     let spec = &evaluation.observed.stack.spec;
-    let last = last_update(spec, current, previous.as_ref(), ending, evaluation.now);
+    let last = last_update(spec, current, previous.as_ref(), end, evaluation.now);
     evaluation.status.last_update = Some(last);
     evaluation.status.current_update = None;
     evaluation.status.references.clone_from(&current.references);
     evaluation
 }
 
-/// Upstream's events, but for a destroy, which upstream reports as `StackCreated`.
-fn events(ending: &Ending) -> Vec<Event<StackEvent>> {
+/// Upstream's events, except for a destroy, which upstream reports as `StackCreated`.
+fn events(end: &UpdateEnd) -> Vec<Event<StackEvent>> {
     let event = |reason, message: String, warning| Event {
         reason,
         message,
         warning,
     };
-    let is_destroy = ending.operation == Some(OperationType::Destroy);
-    match &ending.result {
+    let is_destroy = end.operation == Some(OperationType::Destroy);
+    match &end.result {
         Ok(remark) => {
             let (reason, done) = if is_destroy {
                 (StackEvent::StackDestroyed, "Successfully destroyed stack")
@@ -179,8 +181,8 @@ fn events(ending: &Ending) -> Vec<Event<StackEvent>> {
                 (StackEvent::StackCreated, "Successfully updated stack")
             };
             let mut done = done.to_owned();
-            if !ending.note.is_empty() {
-                done = format!("{done}; {}", ending.note);
+            if !end.note.is_empty() {
+                done = format!("{done}; {}", end.note);
             }
             let done = event(reason, done, false);
             let remark = remark.clone();
@@ -200,7 +202,7 @@ fn last_update(
     spec: &StackSpec,
     current: &CurrentUpdate,
     previous: Option<&LastUpdate>,
-    ending: Ending,
+    end: UpdateEnd,
     now: Timestamp,
 ) -> LastUpdate {
     let attempt = current
@@ -213,55 +215,55 @@ fn last_update(
         last_attempted_commit: current.commit.clone(),
         last_successful_commit: previous
             .and_then(|previous| previous.last_successful_commit.clone()),
-        permalink: ending.permalink,
+        permalink: end.permalink,
         last_resync_time: Some(Time(now)),
         ..LastUpdate::default()
     };
-    let first_half = ending.operation == Some(OperationType::Refresh);
-    match ending.result {
-        // The failures before it are those of the update that follows it.
-        Ok(_) if first_half => LastUpdate {
-            operation: ending.operation,
+    let is_refresh = end.operation == Some(OperationType::Refresh);
+    match end.result {
+        // The earlier failures count for the update that follows this refresh.
+        Ok(_) if is_refresh => LastUpdate {
+            operation: end.operation,
             state: Some(UpdateState::Succeeded),
-            failures: before(attempt),
+            failures: earlier_failures(attempt),
             ..common
         },
         Ok(remark) => LastUpdate {
-            operation: ending.operation,
+            operation: end.operation,
             state: Some(UpdateState::Succeeded),
             message: remark.map(|remark| shorten(&remark)),
             last_successful_commit: current.commit.clone(),
             ..common
         },
         Err(failure) => {
-            let counted = failing(spec, failure.class.as_deref()) == Failing::Counted;
+            let counts = failure_kind(spec, failure.class.as_deref()) == FailureKind::Counted;
             let retries = previous.and_then(|previous| previous.retries).unwrap_or(0);
             LastUpdate {
-                operation: ending.operation,
+                operation: end.operation,
                 state: Some(UpdateState::Failed),
                 message: Some(shorten(&failure.message)).filter(|message| !message.is_empty()),
-                failures: if counted {
+                failures: if counts {
                     Some(attempt)
                 } else {
-                    before(attempt)
+                    earlier_failures(attempt)
                 },
                 failure_class: failure.class,
-                retries: (!counted).then(|| retries.saturating_add(1)),
+                retries: (!counts).then(|| retries.saturating_add(1)),
                 ..common
             }
         }
     }
 }
 
-/// The number of failures that the status shows before the one of this attempt.
-fn before(attempt: i64) -> Option<i64> {
+/// The failures in the status before this attempt, as the status counts them.
+fn earlier_failures(attempt: i64) -> Option<i64> {
     (attempt > 0).then(|| attempt.saturating_sub(1))
 }
 
-/// The number that this attempt has if it fails: how many failures came before, for the same spec, request and revision.
-/// A new revision starts anew: it may be the fix.
+/// The number of this attempt: how many failures with the same spec, request and revision came before. A
+/// new revision starts at zero, because it may be the fix.
 pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) -> i64 {
-    // Upstream leaves an empty text out.
+    // Upstream omits an empty text.
     let same = |one: &Option<String>, other: &Option<String>| {
         one.as_deref().unwrap_or_default() == other.as_deref().unwrap_or_default()
     };
@@ -272,7 +274,7 @@ pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) ->
     let Some(previous) = previous else {
         return 0;
     };
-    // Upstream leaves a zero out, too.
+    // Upstream omits a zero, too.
     let uncounted = previous.retries.is_some() || is_pre_update_refresh(previous);
     let none = i64::from(!uncounted);
     previous
@@ -280,19 +282,18 @@ pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) ->
         .map_or(none, |failures| failures.saturating_add(1))
 }
 
-/// Whether this was the refresh that comes before an update.
+/// Whether this was the refresh before an update (`spec.expectNoRefreshChanges`).
 pub(super) fn is_pre_update_refresh(last: &LastUpdate) -> bool {
     last.operation == Some(OperationType::Refresh) && last.state == Some(UpdateState::Succeeded)
 }
 
-/// What is to be kept of a result when the pass that found it can't come to its end: the source may be slow or gone, and
-/// a result that was seen is not seen again for the first time.
-pub(super) fn unsaved(observed: &ObservedStack, now: Timestamp) -> Vec<StackEffect> {
+/// The effects that record a result if its pass ends early, for example because a read failed: the events of
+/// the result must not be lost.
+pub(super) fn unsaved_effects(observed: &ObservedStack, now: Timestamp) -> Vec<StackEffect> {
     let evaluation = fold_finished_update(observed, now).ok();
     let finished = evaluation.filter(|evaluation| evaluation.finished.is_some());
-    let kept =
-        finished.map(|evaluation| evaluation.waiting(&update::processing(), Requeue::Settled));
-    match kept {
+    let step = finished.map(|evaluation| evaluation.wait(&processing(), Requeue::Settled));
+    match step {
         Some(StackStep::Finish(plan)) => plan.effects,
         _ => Vec::new(),
     }

@@ -1,12 +1,13 @@
 //! The Stack's state machine.
 
-mod finished_update;
-
 mod check;
 mod desired;
 mod evaluation;
+mod facts;
+mod finished_update;
 mod history;
 mod observed;
+mod outcome;
 mod outputs_to;
 mod prerequisite_view;
 mod references;
@@ -56,31 +57,56 @@ impl Machine for ObservedStack {
     type Response = StackResponse;
     type Effect = StackEffect;
 
+    /// `evaluate` comes before all rules. For a Stack with our finalizer and a current Update it requests
+    /// Read(CurrentUpdate) and, if that Update has succeeded, Read(Outputs) and Write(PublishOutputs).
+    ///
+    /// Each comment lists all requests of its rule. A rule requests what no rule before it has requested.
     const RULES: &'static [Rule<Self>] = &[
-        Rule::new("already-released", finalize::already_released), // deleting, our finalizer is gone
-        Rule::new("adopt", finalize::add_finalizer),               // before anything is created
-        Rule::new("update-in-flight", update::wait_for_current),   // wait, or repair its Workspace
-        Rule::new("release", finalize::release_without_destroy),   // deleting, no destroy is needed
-        Rule::new("suspended", suspend::rest), // spec.suspend; not for a deletion
-        Rule::new("spec", spec::refuse),       // invalid fields and references
-        Rule::new("source", sources::resolve), // Read(Source)
-        Rule::new("in-sync", sync::settle),    // ready, retrying or stalled; or destroyed
-        Rule::new("prerequisites", prerequisites::wait), // Read(Prerequisites)
-        Rule::new("inputs", inputs::wait),     // Read(ConfigMaps), Read(Secrets)
-        Rule::new("workspace", workspace::provision), // Write(ApplyWorkspace)
-        Rule::new("launch", update::launch),   // Write(CreateUpdate)
+        // A deleted Stack without our finalizer. No request.
+        Rule::new("already-released", finalize::ignore_released),
+        // Our finalizer, before anything is created. No request.
+        Rule::new("adopt", finalize::add_finalizer),
+        // A current Update that a deletion does not need. No request.
+        Rule::new("unneeded-update", update::cancel_unneeded),
+        // A current Update that waits too long for its Workspace. Read(ExistingWorkspace) for a deletion,
+        // Read(Source), Read(ConfigMaps), Read(Secrets), Write(ApplyWorkspace).
+        Rule::new("update-workspace", workspace::repair),
+        // Any other current Update. No request.
+        Rule::new("update-in-flight", update::wait_for_current),
+        // A deletion that needs no destroy. No request.
+        Rule::new("release", finalize::release_without_destroy),
+        // `spec.suspend`, except for a deletion. No request.
+        Rule::new("suspended", suspend::suspend),
+        // Invalid fields and references. No request.
+        Rule::new("spec", spec::reject),
+        // Read(ExistingWorkspace) for a deletion, Read(Source).
+        Rule::new("source", sources::resolve),
+        // No update is needed: ready, retrying, stalled, or destroyed. Read(ConfigMaps) and Read(Secrets)
+        // if they are watched.
+        Rule::new("in-sync", sync::settle),
+        // Not for a deletion. Read(Prerequisites).
+        Rule::new("prerequisites", prerequisites::wait),
+        // A deletion with a missing input. Read(ConfigMaps), Read(Secrets), Write(ApplyWorkspace).
+        Rule::new("namespace", inputs::check_namespace),
+        // Read(ConfigMaps), Read(Secrets).
+        Rule::new("inputs", inputs::wait),
+        // Write(ApplyWorkspace), unless a deletion uses its running Workspace without a change.
+        Rule::new("workspace", workspace::provision),
+        // Write(CreateUpdate).
+        Rule::new("launch", update::launch),
     ];
 
     fn evaluate(&self, now: Timestamp) -> Result<StackEvaluation, StackStep> {
-        finished_update::fold_finished_update(self, now).map(references::remembered)
+        let evaluation = finished_update::fold_finished_update(self, now)?;
+        Ok(references::record_first_versions(evaluation))
     }
 
     fn no_match(evaluation: &StackEvaluation) -> StackStep {
-        evaluation.waiting(&Summary::Ready, Requeue::Settled)
+        evaluation.wait(&Summary::Ready, Requeue::Settled)
     }
 
-    fn observe(&mut self, answer: StackResponse) {
-        match answer {
+    fn observe(&mut self, response: StackResponse) {
+        match response {
             StackResponse::CurrentUpdate(update) => {
                 self.current_update = Fact::Known(update.map(|update| *update));
             }
@@ -128,9 +154,9 @@ impl Machine for ObservedStack {
 
     fn unsaved(&self, now: Timestamp) -> Vec<StackEffect> {
         match self.decide(now) {
-            // The status that a write publishes has the result already. Another one would undo it.
+            // The status that a write publishes has the result already. Another patch would undo it.
             StackStep::Write(_) => Vec::new(),
-            _ => finished_update::unsaved(self, now),
+            _ => finished_update::unsaved_effects(self, now),
         }
     }
 }

@@ -209,13 +209,14 @@ impl ObservedStack {
     /// Whether a destroy is owed before the Stack may go. One that only shows what would change owes it for what an
     /// update made before, and only if that is certain: the same stack may be another Stack's to manage.
     #[must_use]
-    pub fn owes_destroy(&self) -> bool {
+    pub fn needs_destroy(&self) -> bool {
         let spec = &self.stack.spec;
         let wanted = spec.destroy_on_finalize.unwrap_or(false);
         wanted && (!spec.preview.unwrap_or(false) || self.was_surely_applied())
     }
 
-    fn was_surely_applied(&self) -> bool {
+    /// Whether an update ran, as far as the stored status proves it.
+    pub(super) fn was_surely_applied(&self) -> bool {
         let Some(status) = &self.stack.status else {
             return false;
         };

@@ -1,14 +1,15 @@
-//! The ConfigMaps and Secrets that a spec refers to, and the versions of them that a run goes with. Pure.
+//! The ConfigMaps and Secrets that a spec refers to, and their versions.
 //!
 //! # Flow
-//! What is seen first of an object is recorded with the next status. Each Update names the versions that it goes with,
-//! and once it has ended, they are what is recorded. A version other than the recorded one is a reason to run, and makes
-//! the workspace's pod anew before that: it has read its environment once and for all.
+//! The first version of an object is recorded with the next status. Each Update names the versions that it
+//! runs with, and its result records them. A version that differs from the recorded one starts a run, and
+//! replaces the workspace's pod before that, because a pod reads its environment only at its start.
 //!
 //! # Guarantees
-//! - An Update that was never made leaves the record as it was, so a change is not lost with it.
-//! - A workspace that was somebody else's keeps its pod until something does change: nothing is recorded of it, so nothing
-//!   is different. From then on its pod always bears the versions, because leaving them out would make it anew, too.
+//! - An Update that was never created leaves the record unchanged, so a change is not lost with it.
+//! - A Workspace that was taken over from upstream keeps its pod until something changes: without a record
+//!   there is no difference. From then on its pod always has the annotation with the versions, because
+//!   its removal would replace the pod, too.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -20,37 +21,33 @@ use sha2::{Digest as _, Sha256};
 use super::{ObservedStack, StackEvaluation, StackRead, StackStep, Versions};
 use crate::Fact;
 
-/// So many digits tell versions apart.
+/// Digits of the hash in the pod's annotation.
 const DIGITS: usize = 16;
 
 /// An object that a spec refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference<'spec> {
-    /// Its kind.
     pub kind: ReferenceKind,
-    /// Its name; it is in the Stack's namespace.
+    /// Its name, in the Stack's namespace.
     pub name: &'spec str,
-    /// Who needs it.
     pub user: ReferenceUser,
-    /// What refers to it.
+    /// The field that refers to it.
     pub field: SpecField<'spec>,
 }
 
-/// A kind of objects that specs refer to.
+/// The kind of an object that a spec refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReferenceKind {
-    /// ConfigMaps.
     ConfigMap,
-    /// Secrets.
     Secret,
 }
 
-/// Who needs an object that a spec refers to.
+/// What needs an object that a spec refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceUser {
-    /// The workspace: without it there is no run, and another version of it is a reason for one.
+    /// The workspace. No run starts without the object, and a new version of it starts one.
     Workspace,
-    /// Whoever fetches the program. New credentials for a repository are no change of what is in it.
+    /// The download of the program. New credentials for a repository do not change its content.
     Source,
 }
 
@@ -77,29 +74,30 @@ impl fmt::Display for SpecField<'_> {
     }
 }
 
-/// Everything that a spec refers to; an object as often as it is referred to.
+/// All references of a spec. An object with several references occurs several times.
 pub fn references(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
-    of_environment(spec)
-        .chain(of_config(spec))
-        .chain(of_source(spec))
+    environment_references(spec)
+        .chain(config_references(spec))
+        .chain(source_references(spec))
         .filter(|reference| !reference.name.is_empty())
 }
 
-fn of_environment(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
+fn environment_references(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
     use ReferenceKind::{ConfigMap, Secret};
 
     let token = spec.access_token_secret.iter();
-    let token = token.map(|name| whole(Secret, name, "accessTokenSecret"));
+    let token = token.map(|name| whole_object(Secret, name, "accessTokenSecret"));
     let variables = spec.env_refs.iter();
-    let variables = variables.filter_map(|(key, value)| followed(value, field("envRefs", key)));
+    let variables =
+        variables.filter_map(|(key, value)| selected_object(value, field("envRefs", key)));
     let config_maps = spec.envs.iter();
-    let config_maps = config_maps.map(|name| whole(ConfigMap, name, "envs"));
+    let config_maps = config_maps.map(|name| whole_object(ConfigMap, name, "envs"));
     let secrets = spec.env_secrets.iter();
-    let secrets = secrets.map(|name| whole(Secret, name, "envSecrets"));
+    let secrets = secrets.map(|name| whole_object(Secret, name, "envSecrets"));
     token.chain(variables).chain(config_maps).chain(secrets)
 }
 
-fn of_config(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
+fn config_references(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
     let both = [
         ("configRef", &spec.config_ref),
         ("configRefs", &spec.config_refs),
@@ -113,22 +111,24 @@ fn of_config(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
         })
     });
     let secrets = spec.secrets_ref.iter();
-    let secrets = secrets.filter_map(|(key, value)| followed(value, field("secretsRef", key)));
+    let secrets =
+        secrets.filter_map(|(key, value)| selected_object(value, field("secretsRef", key)));
     config.chain(secrets)
 }
 
-fn of_source(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
+fn source_references(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
     let whole = spec.git_auth_secret.iter();
-    let whole = whole.map(|name| self::whole(ReferenceKind::Secret, name, "gitAuthSecret"));
+    let whole = whole.map(|name| whole_object(ReferenceKind::Secret, name, "gitAuthSecret"));
     let leaves = spec.git_auth.iter().flat_map(leaves);
-    let leaves = leaves.filter_map(|(name, leaf)| followed(leaf, SpecField { name, key: None }));
+    let leaves =
+        leaves.filter_map(|(name, leaf)| selected_object(leaf, SpecField { name, key: None }));
     whole.chain(leaves).map(|reference| Reference {
         user: ReferenceUser::Source,
         ..reference
     })
 }
 
-/// The values of which git's credentials consist.
+/// The parts of git's credentials.
 fn leaves(auth: &GitAuth) -> impl Iterator<Item = (&'static str, &ResourceRef)> {
     let (ssh, basic) = (auth.ssh_auth.as_ref(), auth.basic_auth.as_ref());
     let (token, app) = (auth.access_token.as_ref(), auth.github_app.as_ref());
@@ -169,8 +169,12 @@ fn field<'spec>(name: &'static str, key: &'spec str) -> SpecField<'spec> {
     SpecField { name, key }
 }
 
-/// An object all of whose keys are used.
-fn whole<'spec>(kind: ReferenceKind, name: &'spec str, field: &'static str) -> Reference<'spec> {
+/// A reference to all keys of an object.
+fn whole_object<'spec>(
+    kind: ReferenceKind,
+    name: &'spec str,
+    field: &'static str,
+) -> Reference<'spec> {
     Reference {
         kind,
         name,
@@ -182,8 +186,11 @@ fn whole<'spec>(kind: ReferenceKind, name: &'spec str, field: &'static str) -> R
     }
 }
 
-/// The object in which a value is, if it is in one.
-fn followed<'spec>(value: &'spec ResourceRef, field: SpecField<'spec>) -> Option<Reference<'spec>> {
+/// The object that contains a value, unless the value is a literal.
+fn selected_object<'spec>(
+    value: &'spec ResourceRef,
+    field: SpecField<'spec>,
+) -> Option<Reference<'spec>> {
     let (kind, selected) = match &value.reference_type {
         ResourceRefType::Secret => (ReferenceKind::Secret, value.secret.as_ref()?),
         ResourceRefType::ConfigMap => (ReferenceKind::ConfigMap, value.config_map.as_ref()?),
@@ -197,39 +204,50 @@ fn followed<'spec>(value: &'spec ResourceRef, field: SpecField<'spec>) -> Option
     })
 }
 
-/// What the workspace needs.
+/// The references that the workspace needs.
 pub(super) fn inputs(spec: &StackSpec) -> impl Iterator<Item = Reference<'_>> {
     references(spec).filter(|reference| reference.user == ReferenceUser::Workspace)
 }
 
-/// What is known of the objects of a kind.
-fn known(observed: &ObservedStack, kind: ReferenceKind) -> &Fact<Versions> {
+/// The versions of the objects of a kind.
+fn versions(observed: &ObservedStack, kind: ReferenceKind) -> &Fact<Versions> {
     match kind {
         ReferenceKind::ConfigMap => &observed.config_maps,
         ReferenceKind::Secret => &observed.secrets,
     }
 }
 
-/// The version of an input, if it is known and there is such an object.
+/// The version of an input, if it has been read and the object exists.
 fn version<'observed>(
     observed: &'observed ObservedStack,
     input: &Reference,
 ) -> Option<&'observed str> {
-    match known(observed, input.kind) {
+    match versions(observed, input.kind) {
         Fact::Unknown => None,
         Fact::Known(versions) => versions.get(input.name)?.as_deref(),
     }
 }
 
-/// Whether it is known that there is no such object.
-pub(super) fn is_missing(observed: &ObservedStack, input: &Reference) -> bool {
-    matches!(known(observed, input.kind), Fact::Known(_)) && version(observed, input).is_none()
+/// The inputs that were read and do not exist, one for each object.
+pub(super) fn missing(observed: &ObservedStack) -> Vec<Reference<'_>> {
+    let mut missing: Vec<Reference> = Vec::new();
+    for input in inputs(&observed.stack.spec) {
+        let is_same = |other: &Reference| (other.kind, other.name) == (input.kind, input.name);
+        if is_missing(observed, &input) && !missing.iter().any(is_same) {
+            missing.push(input);
+        }
+    }
+    missing
 }
 
-/// Asks for the inputs of a kind, unless there are none or their versions are known. It is always all of them, so that
-/// one question is enough for all rules.
-pub(super) fn ask(observed: &ObservedStack, kind: ReferenceKind) -> Option<StackStep> {
-    if matches!(known(observed, kind), Fact::Known(_)) {
+fn is_missing(observed: &ObservedStack, input: &Reference) -> bool {
+    matches!(versions(observed, input.kind), Fact::Known(_)) && version(observed, input).is_none()
+}
+
+/// The read of the inputs of a kind, unless there are none or they have been read. It reads all of them, so
+/// that one read is enough for all rules.
+pub(super) fn next_read(observed: &ObservedStack, kind: ReferenceKind) -> Option<StackStep> {
+    if matches!(versions(observed, kind), Fact::Known(_)) {
         return None;
     }
     let inputs = inputs(&observed.stack.spec).filter(|input| input.kind == kind);
@@ -243,8 +261,8 @@ pub(super) fn ask(observed: &ObservedStack, kind: ReferenceKind) -> Option<Stack
     }))
 }
 
-/// Asks for those inputs whose change is seen as it happens, if an earlier version of one is recorded.
-pub(super) fn ask_for_watched(evaluation: &StackEvaluation) -> Option<StackStep> {
+/// The read of the inputs that are watched, if an earlier version of one is recorded.
+pub(super) fn next_watched_read(evaluation: &StackEvaluation) -> Option<StackStep> {
     let secrets = evaluation.observed.settings.watches_secrets;
     let kinds = [ReferenceKind::ConfigMap]
         .into_iter()
@@ -255,7 +273,7 @@ pub(super) fn ask_for_watched(evaluation: &StackEvaluation) -> Option<StackStep>
             let mut inputs = inputs(&evaluation.observed.stack.spec);
             inputs.any(|input| input.kind == *kind && recorded_version(recorded, &input).is_some())
         })
-        .find_map(|kind| ask(&evaluation.observed, kind))
+        .find_map(|kind| next_read(&evaluation.observed, kind))
 }
 
 fn recorded_version<'status>(
@@ -269,8 +287,8 @@ fn recorded_version<'status>(
     versions.get(input.name).map(String::as_str)
 }
 
-/// The first input that is there and not what is recorded.
-pub(super) fn changed<'observed>(
+/// The first input that exists in another version than the recorded one.
+pub(super) fn first_change<'observed>(
     observed: &'observed ObservedStack,
     status: &StackStatus,
 ) -> Option<Reference<'observed>> {
@@ -282,58 +300,62 @@ pub(super) fn changed<'observed>(
     })
 }
 
-/// The case with what was never seen before in its status.
-pub(super) fn remembered(mut evaluation: StackEvaluation) -> StackEvaluation {
-    let seen = seen(&evaluation.observed);
-    if seen == ReferencesStatus::default() {
+/// Records the first versions of objects in the status.
+pub(super) fn record_first_versions(mut evaluation: StackEvaluation) -> StackEvaluation {
+    let current = current_versions(&evaluation.observed);
+    if current == ReferencesStatus::default() {
         return evaluation;
     }
     let recorded = evaluation.status.references.get_or_insert_default();
-    for (name, version) in seen.config_maps {
+    for (name, version) in current.config_maps {
         recorded.config_maps.entry(name).or_insert(version);
     }
-    for (name, version) in seen.secrets {
+    for (name, version) in current.secrets {
         recorded.secrets.entry(name).or_insert(version);
     }
     evaluation
 }
 
-/// What is known of the inputs now.
-fn seen(observed: &ObservedStack) -> ReferencesStatus {
-    let mut seen = ReferencesStatus::default();
+/// The versions of the inputs that have been read.
+fn current_versions(observed: &ObservedStack) -> ReferencesStatus {
+    let mut current = ReferencesStatus::default();
     for input in inputs(&observed.stack.spec) {
         let Some(version) = version(observed, &input) else {
             continue;
         };
         let versions = match input.kind {
-            ReferenceKind::ConfigMap => &mut seen.config_maps,
-            ReferenceKind::Secret => &mut seen.secrets,
+            ReferenceKind::ConfigMap => &mut current.config_maps,
+            ReferenceKind::Secret => &mut current.secrets,
         };
         versions.insert(input.name.to_owned(), version.to_owned());
     }
-    seen
+    current
 }
 
-/// What a run that begins now goes with; nothing where the spec refers to nothing.
-pub(super) fn of_run(observed: &ObservedStack, status: &StackStatus) -> Option<ReferencesStatus> {
-    let seen = seen(observed);
-    let marked = is_marked(observed, status);
-    (seen != ReferencesStatus::default()).then(|| ReferencesStatus {
-        changed: marked.then_some(true),
-        ..seen
+/// The versions that a run would have now, if the spec refers to anything.
+pub(super) fn versions_of_run(
+    observed: &ObservedStack,
+    status: &StackStatus,
+) -> Option<ReferencesStatus> {
+    let current = current_versions(observed);
+    let has_hash = has_hash(observed, status);
+    (current != ReferencesStatus::default()).then(|| ReferencesStatus {
+        changed: has_hash.then_some(true),
+        ..current
     })
 }
 
-/// Whether the workspace's pod bears the versions.
-fn is_marked(observed: &ObservedStack, status: &StackStatus) -> bool {
+/// Whether the workspace's pod has the annotation with the versions.
+fn has_hash(observed: &ObservedStack, status: &StackStatus) -> bool {
     let before = status.references.as_ref();
-    before.is_some_and(|before| before.changed == Some(true)) || changed(observed, status).is_some()
+    before.is_some_and(|before| before.changed == Some(true))
+        || first_change(observed, status).is_some()
 }
 
-/// What the workspace's pod bears, if it bears anything: other versions give another one. What is not known, or gone,
-/// is no other version.
-pub(super) fn mark(observed: &ObservedStack, status: &StackStatus) -> Option<String> {
-    if !is_marked(observed, status) {
+/// The pod's annotation: a hash of the versions. An object that was not read, or is gone, keeps its
+/// recorded version.
+pub(super) fn version_hash(observed: &ObservedStack, status: &StackStatus) -> Option<String> {
+    if !has_hash(observed, status) {
         return None;
     }
     let recorded = status.references.as_ref();
@@ -347,7 +369,7 @@ pub(super) fn mark(observed: &ObservedStack, status: &StackStatus) -> Option<Str
         .collect();
     let mut digest = Sha256::new();
     for (kind, name, version) in versions {
-        // Neither a name nor a version has a space or a line's end in it.
+        // Neither names nor versions contain spaces or line ends.
         digest.update(format!("{kind} {name} {version}\n"));
     }
     Some(

@@ -1,4 +1,4 @@
-//! When a Stack runs again without a change: resync, retry after failures.
+//! When a Stack runs again without a change: resyncs, and retries after failures.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use pko_api::{
     pulumi::v1::{LastUpdate, StackSpec},
 };
 
-/// No resync and no look at a branch is more frequent.
+/// The shortest interval of resyncs, and of polls of a branch.
 const SHORTEST_RESYNC: Duration = Duration::from_mins(1);
 /// The wait after the first failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-/// The wait after the first time that another update held the stack, and nobody said to try again.
+/// The wait after the first failure because of a lock, without `spec.retryOnUpdateConflict`.
 const FIRST_SLOW_BACKOFF: Duration = Duration::from_mins(5);
 /// Each further failure makes the wait this many times longer.
 const BACKOFF_FACTOR: u32 = 3;
 /// The longest wait after a failure.
 const LONGEST_BACKOFF: Duration = Duration::from_hours(24);
-/// The longest wait after what is no fault of the stack.
-const LONGEST_PASSING_BACKOFF: Duration = Duration::from_mins(10);
+/// The longest wait after a transient failure.
+const LONGEST_TRANSIENT_BACKOFF: Duration = Duration::from_mins(10);
 /// After this many failures in a row the Stack is stalled.
 const RETRY_LIMIT: i64 = 3;
 
-/// How often a Stack is resynced, if it is at all.
+/// The interval of resyncs, for a Stack that has them.
 pub(super) fn resync_period(spec: &StackSpec) -> Duration {
     let seconds = spec
         .resync_frequency_seconds
@@ -41,42 +41,41 @@ pub(super) fn is_too_many(spec: &StackSpec, failures: i64) -> bool {
 
 /// What a failure means for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failing {
-    /// It counts.
+pub(super) enum FailureKind {
+    /// It counts towards `spec.retryLimit`.
     Counted,
-    /// By no fault of the stack: it does not count.
-    Passing,
-    /// Another update holds the stack, and the spec does not say to try again: somebody should look.
-    Held,
+    /// Its cause is outside the stack, so it does not count.
+    Transient,
+    /// Another update has locked the stack, and the spec does not ask for retries: the user should check.
+    Locked,
 }
 
-/// What the last failure means.
-pub(super) fn failing(spec: &StackSpec, class: Option<&str>) -> Failing {
+pub(super) fn failure_kind(spec: &StackSpec, class: Option<&str>) -> FailureKind {
     let is = |other: FailureClass| class == Some(other.as_str());
     if is(FailureClass::Conflict) {
-        let again = spec.retry_on_update_conflict.unwrap_or(false);
-        return if again {
-            Failing::Passing
+        let retries = spec.retry_on_update_conflict.unwrap_or(false);
+        return if retries {
+            FailureKind::Transient
         } else {
-            Failing::Held
+            FailureKind::Locked
         };
     }
     if is(FailureClass::Transient) || is(FailureClass::Interrupted) {
-        return Failing::Passing;
+        return FailureKind::Transient;
     }
-    Failing::Counted
+    FailureKind::Counted
 }
 
 /// How long to wait after the last failure.
 pub(super) fn wait_after(spec: &StackSpec, last: &LastUpdate) -> Duration {
     let retries = last.retries.unwrap_or(1).saturating_sub(1);
-    match failing(spec, last.failure_class.as_deref()) {
-        Failing::Counted => backoff(FIRST_BACKOFF, longest(spec), last.failures.unwrap_or(0)),
-        Failing::Passing => {
-            let longest = longest(spec).min(LONGEST_PASSING_BACKOFF);
+    match failure_kind(spec, last.failure_class.as_deref()) {
+        FailureKind::Counted => backoff(FIRST_BACKOFF, longest(spec), last.failures.unwrap_or(0)),
+        FailureKind::Transient => {
+            let longest = longest(spec).min(LONGEST_TRANSIENT_BACKOFF);
             backoff(FIRST_BACKOFF, longest, retries)
         }
-        Failing::Held => backoff(FIRST_SLOW_BACKOFF, longest(spec), retries),
+        FailureKind::Locked => backoff(FIRST_SLOW_BACKOFF, longest(spec), retries),
     }
 }
 
@@ -93,13 +92,13 @@ fn backoff(first: Duration, longest: Duration, times: i64) -> Duration {
     wait.min(longest)
 }
 
-/// When a wait that began with the last result is over.
+/// When a wait that began with the last result ends.
 pub(super) fn end_of(last: &LastUpdate, wait: Duration) -> Option<Timestamp> {
     let began = last.last_resync_time.as_ref()?.0;
     began.checked_add(SignedDuration::try_from(wait).ok()?).ok()
 }
 
-/// How much of a wait that began with the last result is left; nothing where it is over.
+/// What is left of a wait that began with the last result, if it has not ended.
 pub(super) fn remaining(last: &LastUpdate, wait: Duration, now: Timestamp) -> Option<Duration> {
     let began = last.last_resync_time.as_ref()?.0;
     let elapsed = now.duration_since(began).max(SignedDuration::ZERO);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_threefold_up_to_their_limit() {
+    fn backoff_triples_up_to_its_limit() {
         let spec = StackSpec::default();
         let after = |spec: &StackSpec, failures| {
             let failed = LastUpdate {
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn schedule_wait_ends() {
+    fn backoff_remaining_is_bounded_by_wait() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let last = LastUpdate {
             last_resync_time: Some(Time(at(100))),
@@ -166,7 +165,7 @@ mod tests {
             Some(Duration::from_secs(6))
         );
         assert_eq!(remaining(&last, wait, at(110)), None);
-        // A clock that went back makes nobody wait longer than the whole time.
+        // A clock that was set back extends no wait beyond its full length.
         assert_eq!(remaining(&last, wait, at(50)), Some(wait));
         assert_eq!(remaining(&LastUpdate::default(), wait, at(104)), None);
     }

@@ -331,7 +331,7 @@ fn an_update_is_named_before_it_is_made(pass: &Reconciliation<stack::StackEffect
 /// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
 /// was ever applied.
 fn nothing_is_owed(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
-    let owes = stack::ObservedStack::new(before.clone()).owes_destroy();
+    let owes = stack::ObservedStack::new(before.clone()).needs_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
         stack::StackEffect::PatchStatus(status) => Some(status.as_ref()),
         _ => None,

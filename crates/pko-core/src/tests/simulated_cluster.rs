@@ -408,6 +408,30 @@ impl SimulatedCluster {
         }
     }
 
+    /// Every request of one pass, with the name of the rule that makes it.
+    pub(super) fn stack_requests_by_rule(&mut self) -> Vec<(&'static str, &'static str)> {
+        let mut observed = stack::ObservedStack::new(self.stack.clone().unwrap());
+        observed.settings.watches_secrets = true;
+        let mut requests = Vec::new();
+        loop {
+            let rule = requesting_rule(&observed, self.now);
+            match observed.decide(self.now) {
+                Step::Read(read) => {
+                    requests.push((rule, stack_read(&read)));
+                    observed.observe(self.read(|cluster| cluster.read_for_stack(read)));
+                }
+                Step::Write(write) => {
+                    requests.push((rule, stack_write(&write)));
+                    let Ok(Ok(response)) = self.write_for_stack(write) else {
+                        return requests;
+                    };
+                    observed.observe(response);
+                }
+                Step::Finish(_) => return requests,
+            }
+        }
+    }
+
     /// The Updates that are held and not current: the last one, and of a Stack that goes all.
     fn unreleased(&self) -> Vec<String> {
         let stack = self.stack.as_ref().unwrap();
@@ -988,6 +1012,16 @@ pub(super) const STACK_READS: [&str; 7] = [
 ];
 pub(super) const UPDATE_READS: [&str; 2] = ["awaited", "workspace"];
 pub(super) const WORKSPACE_READS: [&str; 2] = ["awaited", "version"];
+
+/// The name of the rule that decides now.
+fn requesting_rule(observed: &stack::ObservedStack, now: Timestamp) -> &'static str {
+    let Ok(evaluation) = observed.evaluate(now) else {
+        return "evaluate";
+    };
+    let mut rules = stack::ObservedStack::RULES.iter();
+    let rule = rules.find(|rule| (rule.apply)(&evaluation).is_some());
+    rule.map_or("none", |rule| rule.name)
+}
 
 fn stack_read(read: &stack::StackRead) -> &'static str {
     match read {

@@ -293,7 +293,9 @@ async fn git_server_outage_affects_no_other_stack() {
     let seen = trail.until("Ready SourceUnavailable").await;
     let message = seen.last().unwrap();
     assert!(
-        message.contains("the stack was up to date when its source last answered; since 20"),
+        message.contains(
+            "the stack was up to date when its source last responded; it has not responded since 20"
+        ),
         "{message}"
     );
     assert!(message.contains("returned status 503"), "{message}");

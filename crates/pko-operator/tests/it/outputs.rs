@@ -281,7 +281,7 @@ async fn suspended_stack_runs_nothing_and_can_be_deleted() {
     patch_stack(&namespace, "demo", suspend(false)).await;
     trail.until("Ready ProcessingCompleted").await;
     patch_stack(&namespace, "demo", suspend(true)).await;
-    let resting = "Ready Suspended: the stack is suspended: its last update succeeded, and no other is started until spec.suspend is false";
+    let resting = "Ready Suspended: the stack is suspended: its last update succeeded; set spec.suspend to false to allow another";
     assert_eq!(trail.until("Ready Suspended").await, [resting]);
 
     // What is changed meanwhile waits, and is observed.

@@ -84,7 +84,7 @@ async fn prerequisites_cycle_is_reported_and_can_be_broken() {
         }
         for trail in [&one, &other] {
             let seen = trail
-                .until("Stalled SpecInvalid: spec.prerequisites form a circle")
+                .until("Stalled SpecInvalid: spec.prerequisites form a cycle")
                 .await;
             assert!(seen.last().unwrap().contains(" -> "), "{seen:?}");
         }

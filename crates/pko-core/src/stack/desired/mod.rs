@@ -21,7 +21,7 @@ pub(super) use environment::{BACKEND_VARIABLE, TOKEN_VARIABLE};
 pub use shape::settle_pod;
 pub use update::UpdateName;
 pub(super) use update::{DesiredUpdate, operation, update};
-pub(super) use update_template::refused as refused_template;
+pub(super) use update_template::problem as update_template_problem;
 pub use workspace::workspace_name;
 pub(super) use workspace::{disowned, workspace};
 

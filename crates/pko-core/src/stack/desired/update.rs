@@ -108,7 +108,7 @@ pub(in crate::stack) fn update(
     observed: &ObservedStack,
     wanted: &DesiredUpdate,
 ) -> Result<Update, String> {
-    if let Some(problem) = update_template::refused(observed) {
+    if let Some(problem) = update_template::problem(observed) {
         return Err(problem);
     }
     update_template::over(generated(observed, wanted), &observed.stack.spec)

@@ -34,7 +34,7 @@ pub(super) fn over(generated: Update, spec: &StackSpec) -> Result<Update, String
 
 /// What a template says that would break the way from one Update to the next. A deletion is not held up by it: there it
 /// counts for nothing.
-pub(in crate::stack) fn refused(observed: &ObservedStack) -> Option<String> {
+pub(in crate::stack) fn problem(observed: &ObservedStack) -> Option<String> {
     let template = observed.stack.spec.update_template.as_ref();
     let template = template.filter(|_| !observed.is_deleting())?;
     let metadata = template.metadata.as_ref();

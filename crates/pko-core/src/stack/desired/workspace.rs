@@ -206,10 +206,10 @@ fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
 
 /// Other versions of what the Stack refers to make another pod, once one has changed.
 fn template_metadata(observed: &ObservedStack, status: &StackStatus) -> TemplateMetadata {
-    let mark = references::mark(observed, status);
-    let mark = mark.map(|mark| (annotations::REFERENCES.to_owned(), mark));
+    let hash = references::version_hash(observed, status);
+    let hash = hash.map(|hash| (annotations::REFERENCES.to_owned(), hash));
     TemplateMetadata {
-        annotations: mark.into_iter().collect(),
+        annotations: hash.into_iter().collect(),
         ..TemplateMetadata::default()
     }
 }

@@ -1,8 +1,8 @@
-//! The rules, by what they are about.
+//! The rules, by subject. A rule calls no other rule: what rules share is in `facts`, and how they end a
+//! pass is in `outcome`.
 
 pub(super) mod finalize;
 pub(super) mod inputs;
-pub(super) mod kept_workspace;
 pub(super) mod prerequisites;
 pub(super) mod source;
 pub(super) mod spec;

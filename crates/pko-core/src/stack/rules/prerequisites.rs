@@ -1,4 +1,4 @@
-//! The Stacks that come first.
+//! The Stacks that must have succeeded before this one runs.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// The other Stack's own events end the wait; this is for one that was missed.
-const LOOK_AGAIN: Duration = Duration::from_mins(5);
+/// The other Stack's own events end the wait; this is in case one is lost.
+const WAIT: Duration = Duration::from_mins(5);
 
-/// Waits until the Stacks that come first have succeeded. A Stack that goes waits for nobody.
+/// Waits until the prerequisites have succeeded. A deletion does not wait for them.
 pub(in crate::stack) fn wait(evaluation: &StackEvaluation) -> Option<StackStep> {
-    let wanted = &evaluation.observed.stack.spec.prerequisites;
-    if wanted.is_empty() || evaluation.observed.is_deleting() {
+    let prerequisites = &evaluation.observed.stack.spec.prerequisites;
+    if prerequisites.is_empty() || evaluation.observed.is_deleting() {
         return None;
     }
     let stacks = match evaluation
@@ -33,35 +33,34 @@ pub(in crate::stack) fn wait(evaluation: &StackEvaluation) -> Option<StackStep> 
         .or_read(|| StackRead::Prerequisites)
     {
         Ok(stacks) => stacks,
-        Err(question) => return Some(question),
+        Err(read) => return Some(read),
     };
-    if let Some(circle) = circle(evaluation, stacks) {
-        return Some(evaluation.refused_until_looked_at(circle, LOOK_AGAIN));
+    if let Some(message) = cycle_message(evaluation, stacks) {
+        return Some(evaluation.reject_spec_for_now(message, WAIT));
     }
-    let unmet: Vec<Unmet> = wanted
+    let unmet: Vec<Unmet> = prerequisites
         .iter()
-        .filter_map(|wanted| unmet(wanted, stacks, evaluation.now))
+        .filter_map(|prerequisite| unmet(prerequisite, stacks, evaluation.now))
         .collect();
     let message = message(&unmet)?;
     let requests = unmet.into_iter().filter_map(|unmet| unmet.request);
-    let blocked = Blocked::Transient(StackReason::PrerequisiteNotSatisfied, message, LOOK_AGAIN);
-    let status = evaluation.summarised(&blocked.summary());
+    let blocked = Blocked::Transient(StackReason::PrerequisiteNotSatisfied, message, WAIT);
+    let status = evaluation.status_with(&blocked.summary());
     Some(evaluation.plan(status, requests, None, blocked.requeue()))
 }
 
-/// A Stack that is not ready yet.
+/// A prerequisite that is not satisfied.
 struct Unmet {
     name: String,
-    /// The whole sentence.
-    sentence: String,
-    /// What asks it to run again.
+    message: String,
+    /// The effect that requests a new run of it.
     request: Option<StackEffect>,
 }
 
 fn message(unmet: &[Unmet]) -> Option<String> {
     match unmet {
         [] => None,
-        [one] => Some(one.sentence.clone()),
+        [one] => Some(one.message.clone()),
         several => {
             let names: Vec<&str> = several.iter().map(|unmet| unmet.name.as_str()).collect();
             Some(format!(
@@ -72,34 +71,34 @@ fn message(unmet: &[Unmet]) -> Option<String> {
     }
 }
 
-fn unmet(wanted: &Prerequisite, stacks: &Prerequisites, now: Timestamp) -> Option<Unmet> {
-    let name = &wanted.name;
+fn unmet(prerequisite: &Prerequisite, stacks: &Prerequisites, now: Timestamp) -> Option<Unmet> {
+    let name = &prerequisite.name;
     let stack = match stacks.get(name) {
         Some(Ok(stack)) => stack,
-        Some(Err(error)) => return Some(unknown(name, error)),
-        None => return Some(unknown(name, "it was not looked for")),
+        Some(Err(error)) => return Some(unavailable(name, error)),
+        None => return Some(unavailable(name, "it was not read")),
     };
-    let (why, request) = problem(wanted, stack, now)?;
+    let (why, request) = problem(prerequisite, stack, now)?;
     Some(Unmet {
         name: name.clone(),
-        sentence: format!(
+        message: format!(
             "prerequisite not satisfied for \"{name}\": {why}{}",
-            trouble(stack)
+            stall_of(stack)
         ),
         request,
     })
 }
 
-fn unknown(name: &str, error: &str) -> Unmet {
+fn unavailable(name: &str, error: &str) -> Unmet {
     Unmet {
         name: name.to_owned(),
-        sentence: format!("unable to fetch prerequisite \"{name}\": {error}"),
+        message: format!("unable to fetch prerequisite \"{name}\": {error}"),
         request: None,
     }
 }
 
 fn problem(
-    wanted: &Prerequisite,
+    prerequisite: &Prerequisite,
     stack: &Stack,
     now: Timestamp,
 ) -> Option<(&'static str, Option<StackEffect>)> {
@@ -107,9 +106,9 @@ fn problem(
     let Some(last) = status.and_then(|status| status.last_update.as_ref()) else {
         return Some(("prerequisite has not run to completion", None));
     };
-    let asked = last.reconcile_request.as_deref().unwrap_or_default();
+    let served = last.reconcile_request.as_deref().unwrap_or_default();
     if last.generation != stack.metadata.generation
-        || asked != request(stack)
+        || served != request(stack)
         || finished_update::is_pre_update_refresh(last)
     {
         return Some(("prerequisite has not run to completion", None));
@@ -117,11 +116,12 @@ fn problem(
     if last.state != Some(UpdateState::Succeeded) {
         return Some(("prerequisite failed", None));
     }
-    is_too_old(wanted, last, now).then(|| ("prerequisite is out of date", ask_to_run(stack, last)))
+    let request = || request_run(stack, last);
+    is_too_old(prerequisite, last, now).then(|| ("prerequisite is out of date", request()))
 }
 
-fn is_too_old(wanted: &Prerequisite, last: &LastUpdate, now: Timestamp) -> bool {
-    let requirement = wanted.requirement.as_ref();
+fn is_too_old(prerequisite: &Prerequisite, last: &LastUpdate, now: Timestamp) -> bool {
+    let requirement = prerequisite.requirement.as_ref();
     let within = requirement.and_then(|requirement| requirement.succeeded_within_duration.as_ref());
     let (Some(within), Some(ended)) = (within, last.last_resync_time.as_ref()) else {
         return false;
@@ -130,18 +130,18 @@ fn is_too_old(wanted: &Prerequisite, last: &LastUpdate, now: Timestamp) -> bool 
     now.duration_since(ended.0) > within
 }
 
-/// The same for all who wait for the same result, so that it runs once.
-fn ask_to_run(stack: &Stack, last: &LastUpdate) -> Option<StackEffect> {
+/// The request has the same value for all Stacks that wait for the same result, so that it runs once.
+fn request_run(stack: &Stack, last: &LastUpdate) -> Option<StackEffect> {
     let value = format!("after-{}", last.name.as_deref().unwrap_or_default());
-    let asked = request(stack) == value;
-    (!asked).then(|| StackEffect::RequestPrerequisite {
+    let is_requested = request(stack) == value;
+    (!is_requested).then(|| StackEffect::RequestPrerequisite {
         stack: Box::new(stack.clone()),
         value,
     })
 }
 
-/// What the other Stack says of itself, so that nobody has to go and look.
-fn trouble(stack: &Stack) -> String {
+/// Why the other Stack is stalled, if it is.
+fn stall_of(stack: &Stack) -> String {
     let conditions = stack.status.as_ref().map(|status| &status.conditions);
     let stalled = conditions.and_then(|conditions| find(conditions, ConditionType::Stalled));
     let stalled = stalled.filter(|condition| condition.status == "True");
@@ -154,35 +154,36 @@ fn trouble(stack: &Stack) -> String {
     })
 }
 
-/// The way from the Stack back to itself, if there is one: no Stack on it could ever run.
-fn circle(evaluation: &StackEvaluation, stacks: &Prerequisites) -> Option<String> {
+/// Reports the cycle that leads from the Stack back to itself, if there is one.
+fn cycle_message(evaluation: &StackEvaluation, stacks: &Prerequisites) -> Option<String> {
     let own = evaluation.observed.stack.metadata.name.as_deref()?;
-    let way = way_back(own, &evaluation.observed.stack, stacks)?;
+    let path = path_back(own, &evaluation.observed.stack, stacks)?;
     Some(format!(
-        "spec.prerequisites form a circle in which nobody can be first: {own} -> {}; take one of them out",
-        way.join(" -> ")
+        "spec.prerequisites form a cycle: {own} -> {}; remove one of them",
+        path.join(" -> ")
     ))
 }
 
-/// Depth first, on a list instead of the call stack: a chain may be as long as a namespace has Stacks.
-fn way_back<'stacks>(
+/// Searches depth first. It uses a list instead of the call stack, because a chain may be as long as a
+/// namespace has Stacks.
+fn path_back<'stacks>(
     own: &'stacks str,
     stack: &'stacks Stack,
     stacks: &'stacks Prerequisites,
 ) -> Option<Vec<&'stacks str>> {
-    let mut seen = BTreeSet::new();
-    let mut way = vec![(own, stack.spec.prerequisites.iter())];
-    while let Some((_, wanted)) = way.last_mut() {
-        let Some(next) = wanted.next().map(|next| next.name.as_str()) else {
-            way.pop();
+    let mut visited = BTreeSet::new();
+    let mut path = vec![(own, stack.spec.prerequisites.iter())];
+    while let Some((_, prerequisites)) = path.last_mut() {
+        let Some(next) = prerequisites.next().map(|next| next.name.as_str()) else {
+            path.pop();
             continue;
         };
         if next == own {
-            let between = way.iter().skip(1).map(|(name, _)| *name);
+            let between = path.iter().skip(1).map(|(name, _)| *name);
             return Some(between.chain([own]).collect());
         }
-        if let Some(Ok(stack)) = stacks.get(next).filter(|_| seen.insert(next)) {
-            way.push((next, stack.spec.prerequisites.iter()));
+        if let Some(Ok(stack)) = stacks.get(next).filter(|_| visited.insert(next)) {
+            path.push((next, stack.spec.prerequisites.iter()));
         }
     }
     None

@@ -1,9 +1,9 @@
-//! A spec that can't be carried out, whatever the world is like.
+//! Specs that can't be carried out in any cluster.
 
 use crate::stack::{StackEvaluation, StackStep, check};
 
-/// Refuses it, by field and value, before anything is made.
-pub(in crate::stack) fn refuse(evaluation: &StackEvaluation) -> Option<StackStep> {
+/// Rejects such a spec, by field and value, before anything is created.
+pub(in crate::stack) fn reject(evaluation: &StackEvaluation) -> Option<StackStep> {
     let problem = check::problem(&evaluation.observed)?;
-    Some(evaluation.refused(problem))
+    Some(evaluation.reject_spec(problem))
 }

@@ -1,105 +1,75 @@
-//! The Update under way, and the next one.
+//! The current Update, and the next one.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use pko_api::{
     Update,
     auto::v1alpha1::OperationType,
-    names::{
-        conditions::ConditionType,
-        events::StackEvent,
-        reasons::{StackReason, UpdateReason},
-    },
+    names::{events::StackEvent, reasons::StackReason},
     pulumi::v1::{CurrentUpdate, ReferencesStatus, StackStatus},
 };
 
-use super::{finalize, kept_workspace, source, sync, workspace};
 use crate::{
     Blocked, Event, Fact,
-    condition_set::{Summary, find},
     stack::{
-        Refusal, StackEffect, StackEvaluation, StackStep, StackWrite, desired, finished_update,
+        Refusal, StackEffect, StackEvaluation, StackStep, StackWrite, desired,
+        facts::{
+            current_update, existing_workspace,
+            need::{self, Need},
+            source,
+        },
+        finished_update,
+        outcome::processing,
         references,
     },
     step::Requeue,
     update::has_begun,
 };
 
-/// An Update's own events end the wait; this is for one that was missed.
-const LOOK_AGAIN: Duration = Duration::from_mins(5);
-/// How long an Update waits for its Workspace before that is compared with what the spec and the source say by now.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
-/// For an Update that the API server does not take as it is.
-const REFUSED_AGAIN: Duration = Duration::from_mins(2);
-/// For an Update that could not be made just now.
+/// An Update's own events end the wait; this is in case one is lost.
+const WAIT: Duration = Duration::from_mins(5);
+/// For an Update that the API server rejects.
+const REJECTED_AGAIN: Duration = Duration::from_mins(2);
+/// For an Update that could not be created just now.
 const FAILED_AGAIN: Duration = Duration::from_secs(10);
 
-pub(in crate::stack) fn processing() -> Summary {
-    Summary::Reconciling(
-        StackReason::StackProcessing,
-        "stack is being processed".to_owned(),
-    )
-}
-
-/// Waits for the Update that runs. One that has ended is in the status already, and no longer current.
-pub(in crate::stack) fn wait_for_current(evaluation: &StackEvaluation) -> Option<StackStep> {
+/// Cancels the current Update if it has not begun and a deletion does not need it. Its workspace may never
+/// become ready again.
+pub(in crate::stack) fn cancel_unneeded(evaluation: &StackEvaluation) -> Option<StackStep> {
     evaluation.status.current_update.as_ref()?;
-    if let Some(name) = unwanted(evaluation) {
-        let status = evaluation.summarised(&processing());
-        let cancel = [StackEffect::DeleteUpdate(name)];
-        return Some(evaluation.plan(status, cancel, None, Requeue::after(LOOK_AGAIN)));
-    }
-    let again = match waits_since(evaluation).map(|since| evaluation.now.duration_since(since)) {
-        None => LOOK_AGAIN,
-        Some(waited) if waited >= PATIENCE => return Some(workspace::keep_current(evaluation)),
-        Some(waited) => PATIENCE.saturating_sub(waited).unsigned_abs(),
-    };
-    Some(evaluation.waiting(&processing(), Requeue::after(again)))
+    let name = unneeded(evaluation)?;
+    let status = evaluation.status_with(&processing());
+    let cancel = [StackEffect::DeleteUpdate(name)];
+    Some(evaluation.plan(status, cancel, None, Requeue::after(WAIT)))
 }
 
-/// The current Update, if it has not begun and a deletion has no use for it. Its workspace may
-/// never be ready again, and a destroy may be unwanted by now.
-fn unwanted(evaluation: &StackEvaluation) -> Option<String> {
+fn unneeded(evaluation: &StackEvaluation) -> Option<String> {
     let Fact::Known(Some(update)) = &evaluation.observed.current_update else {
         return None;
     };
     let is_destroy = update.spec.operation == Some(OperationType::Destroy);
-    let is_wanted =
-        !evaluation.observed.is_deleting() || (is_destroy && evaluation.observed.owes_destroy());
-    let is_deleted = update.metadata.deletion_timestamp.is_some();
-    if is_wanted || is_deleted || has_begun(update) {
+    let is_needed =
+        !evaluation.observed.is_deleting() || (is_destroy && evaluation.observed.needs_destroy());
+    let is_canceled = update.metadata.deletion_timestamp.is_some();
+    if is_needed || is_canceled || has_begun(update) {
         return None;
     }
     update.metadata.name.clone()
 }
 
-/// Since when the Update has waited for the Workspace, if it does. One that is not what the Stack is about any more
-/// waits for another Workspace than the Stack would make now.
-fn waits_since(evaluation: &StackEvaluation) -> Option<Timestamp> {
-    let Fact::Known(Some(update)) = &evaluation.observed.current_update else {
-        return None;
-    };
-    let destroys = update.spec.operation == Some(OperationType::Destroy);
-    let conditions = &update.status.as_ref()?.conditions;
-    let progressing = find(conditions, ConditionType::Progressing)?;
-    let reasons = [
-        UpdateReason::WorkspaceNotReady,
-        UpdateReason::WorkspaceNotFound,
-    ];
-    let waits = reasons
-        .iter()
-        .any(|reason| reason.as_str() == progressing.reason);
-    let is_canceled = update.metadata.deletion_timestamp.is_some();
-    let waits = waits && !is_canceled && !has_begun(update);
-    let waits = waits && destroys == evaluation.observed.is_deleting();
-    waits.then_some(progressing.last_transition_time.0)
+/// Waits for the current Update. The result of a finished one is in the status already.
+pub(in crate::stack) fn wait_for_current(evaluation: &StackEvaluation) -> Option<StackStep> {
+    evaluation.status.current_update.as_ref()?;
+    let again =
+        current_update::patience_left(evaluation).map_or(WAIT, SignedDuration::unsigned_abs);
+    Some(evaluation.wait(&processing(), Requeue::after(again)))
 }
 
-/// Starts an Update.
+/// Creates the next Update.
 pub(in crate::stack) fn launch(evaluation: &StackEvaluation) -> Option<StackStep> {
-    let revision = source::known(evaluation)?.revision;
-    let sync::Need::Update(trigger) = sync::needed(evaluation) else {
+    let revision = source::find(evaluation).ok()?.revision;
+    let Need::Update(trigger) = need::find(evaluation) else {
         return None;
     };
     let mut current = CurrentUpdate {
@@ -112,37 +82,37 @@ pub(in crate::stack) fn launch(evaluation: &StackEvaluation) -> Option<StackStep
     };
     let last = evaluation.status.last_update.as_ref();
     let attempt = finished_update::attempt(&current, last);
-    current.attempt = Some(if trigger.anew { 0 } else { attempt });
+    current.attempt = Some(if trigger.resets_failures { 0 } else { attempt });
     let operation = desired::operation(&evaluation.observed, &evaluation.status, &current);
-    let wanted = desired::DesiredUpdate {
+    let desired = desired::DesiredUpdate {
         operation: operation.clone(),
         message: &trigger.message,
         urgency: trigger.urgency,
         name: desired::UpdateName::of(&evaluation.observed.stack, last, &operation, &current),
     };
-    let update = match desired::update(&evaluation.observed, &wanted) {
+    let update = match desired::update(&evaluation.observed, &desired) {
         Ok(update) => update,
-        Err(problem) => return Some(evaluation.refused(problem)),
+        Err(problem) => return Some(evaluation.reject_spec(problem)),
     };
     current.name.clone_from(&update.metadata.name);
-    let mut status = evaluation.summarised(&processing());
+    let mut status = evaluation.status_with(&processing());
     status.current_update = Some(current);
     if operation == OperationType::Up {
         status.applied = Some(true);
     }
-    Some(created(evaluation, update, status, &trigger.message))
+    Some(create(evaluation, update, status, &trigger.message))
 }
 
-/// The versions that the Update goes with: in a Workspace that is used as it is, those that it was
-/// started with.
+/// The versions that the Update runs with: in a Workspace that is used without a change, those with which
+/// it was started.
 fn versions_of_run(evaluation: &StackEvaluation) -> Option<ReferencesStatus> {
-    if kept_workspace::is_unchanged(evaluation) {
+    if existing_workspace::is_unchanged(evaluation) {
         return evaluation.status.references.clone();
     }
-    references::of_run(&evaluation.observed, &evaluation.status)
+    references::versions_of_run(&evaluation.observed, &evaluation.status)
 }
 
-fn created(
+fn create(
     evaluation: &StackEvaluation,
     update: Update,
     status: StackStatus,
@@ -151,35 +121,33 @@ fn created(
     let write = || StackWrite::CreateUpdate(Box::new(update), Box::new(status.clone()));
     let created = match evaluation.observed.created.or_write(write) {
         Ok(created) => created,
-        Err(question) => return question,
+        Err(request) => return request,
     };
-    // A status without the Update was read before, so this one differs from what is stored.
+    // The observed status did not name the Update, so this one differs from it.
     let published = evaluation.after_publishing(status.clone());
     if let Err(refusal) = created {
-        return published.blocked(&refused(evaluation, refusal));
+        return published.block(&creation_problem(evaluation, refusal));
     }
-    let detected = Event {
+    let event = Event {
         reason: StackEvent::StackUpdateDetected,
         message: message.to_owned(),
         warning: false,
     };
-    let again = Requeue::after(LOOK_AGAIN);
-    published.plan(status, evaluation.release_again(), Some(detected), again)
+    let release = evaluation.release_last_update();
+    published.plan(status, release, Some(event), Requeue::after(WAIT))
 }
 
-fn refused(evaluation: &StackEvaluation, refusal: &Refusal) -> Blocked {
+fn creation_problem(evaluation: &StackEvaluation, refusal: &Refusal) -> Blocked {
     match refusal {
-        Refusal::NamespaceTerminating => finalize::namespace_terminating(evaluation),
+        Refusal::NamespaceTerminating => evaluation.namespace_terminating(),
         Refusal::Invalid(message) => Blocked::OnDependency(
             StackReason::SpecInvalid,
-            format!(
-                "the API server does not take the Update that spec.updateTemplate makes: {message}"
-            ),
-            REFUSED_AGAIN,
+            format!("the API server rejects the Update from spec.updateTemplate: {message}"),
+            REJECTED_AGAIN,
         ),
         Refusal::Failed(message) => Blocked::Transient(
             StackReason::StackProcessing,
-            format!("the Update could not be made, and is made again in a moment: {message}"),
+            format!("failed to create the Update; retrying: {message}"),
             FAILED_AGAIN,
         ),
     }

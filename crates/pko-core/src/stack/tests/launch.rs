@@ -246,13 +246,13 @@ fn rejected_update_leaves_no_trace() {
         (
             "a template that makes nonsense of it",
             Refusal::Invalid("spec.ttl: no".into()),
-            "Stalled SpecInvalid: the API server does not take the Update that spec.updateTemplate makes: spec.ttl: no",
+            "Stalled SpecInvalid: the API server rejects the Update from spec.updateTemplate: spec.ttl: no",
             "again in 120s",
         ),
         (
             "a quota",
             Refusal::Failed("forbidden".into()),
-            "Reconciling StackProcessing: the Update could not be made, and is made again in a moment: forbidden",
+            "Reconciling StackProcessing: failed to create the Update; retrying: forbidden",
             "again in 10s",
         ),
     ] {
@@ -309,7 +309,7 @@ fn update_waiting_for_broken_workspace_allows_its_change() {
         broken().current(update).seen_before()
     };
     let trouble: &[&str] = &[
-        "update-in-flight",
+        "update-workspace",
         "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no such image)",
         "again in 60s",
     ];
@@ -339,13 +339,13 @@ fn update_waiting_for_broken_workspace_allows_its_change() {
             fixture()
                 .current(waiting_update("up", "WorkspaceNotReady", 30))
                 .seen_before(),
-            &["update-in-flight", "again in 60s"],
+            &["update-workspace", "again in 60s"],
         ),
         (
             "the source is away",
             waiting("WorkspaceNotReady", 30).source(unavailable("no route to host")),
             &[
-                "update-in-flight",
+                "update-workspace",
                 "status Reconciling StackProcessing: stack is being processed",
                 "again in 60s",
             ],

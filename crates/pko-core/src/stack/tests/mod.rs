@@ -6,9 +6,9 @@
 
 mod deletion;
 mod desired;
+mod existing_workspace;
 mod finalization;
 mod finished_update;
-mod kept_workspace;
 mod launch;
 mod prerequisites;
 mod protocol;
@@ -17,6 +17,7 @@ mod references;
 mod refresh_first;
 mod refusals;
 mod retries;
+mod rule_imports;
 mod scenarios;
 mod staleness;
 mod suspend;

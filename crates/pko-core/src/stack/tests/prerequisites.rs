@@ -164,7 +164,7 @@ fn circular_prerequisites_are_named() {
     let itself = fixture().with(wants(&["demo"]));
     assert_eq!(
         circle(&itself).unwrap(),
-        "spec.prerequisites form a circle in which nobody can be first: demo -> demo; take one of them out"
+        "spec.prerequisites form a cycle: demo -> demo; remove one of them"
     );
     let three = fixture()
         .with(wants(&["a", "b"]))
@@ -173,7 +173,7 @@ fn circular_prerequisites_are_named() {
         .neighbour("c", wants(&["demo"]));
     assert_eq!(
         circle(&three).unwrap(),
-        "spec.prerequisites form a circle in which nobody can be first: demo -> b -> c -> demo; take one of them out"
+        "spec.prerequisites form a cycle: demo -> b -> c -> demo; remove one of them"
     );
     let elsewhere = fixture()
         .with(wants(&["a"]))

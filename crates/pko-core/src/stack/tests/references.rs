@@ -556,7 +556,7 @@ fn reference_change_fixes_workspace_of_waiting_update() {
     let changed = waiting.config_map("sizes", "2");
     let second = mark(&changed);
     assert!(second.is_some());
-    assert_eq!(changed.decide().plan.rule, "update-in-flight");
+    assert_eq!(changed.decide().plan.rule, "update-workspace");
     let gone = changed.without(&[], &["tokens"]);
     assert_eq!(mark(&gone), second, "what is gone is no other version");
     let after = gone.secret("tokens", "1").succeeded();

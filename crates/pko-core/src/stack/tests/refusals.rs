@@ -63,7 +63,7 @@ fn unused_spec_fields_are_reported_when_ready() {
         let observed = ObservedStack::new(serde_json::from_value(fixture.stack).unwrap());
         let evaluation =
             crate::stack::finished_update::fold_finished_update(&observed, now()).unwrap();
-        let status = evaluation.summarised(summary);
+        let status = evaluation.status_with(summary);
         let ready = find(&status.conditions, Ready).unwrap();
         format!("{} {}: {}", ready.status, ready.reason, ready.message)
     };

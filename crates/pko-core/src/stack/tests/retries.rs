@@ -107,7 +107,7 @@ fn transient_failures_are_retried_soon_and_forever() {
     }
     assert_eq!(
         condition_after(&failed_as("interrupted", 2)),
-        "status Reconciling RetryingAfterFailure: up came to nothing 2 time(s) by no fault of the stack; next attempt at \
+        "status Reconciling RetryingAfterFailure: 2 attempts of up failed for reasons outside the stack; next attempt at \
          2023-11-14T22:13:50Z, or when the spec or source changes: no route to host"
     );
 }

@@ -25,8 +25,8 @@ fn current_stack_stays_ready_for_a_while() {
         stale.decide().lines(),
         [
             "source",
-            "status Ready SourceUnavailable: the stack was up to date when its source last answered; since \
-             2023-11-14T22:12:20Z it does not: listing: no route to host",
+            "status Ready SourceUnavailable: the stack was up to date when its source last responded; it \
+             has not responded since 2023-11-14T22:12:20Z: listing: no route to host",
             "again in 30s",
         ]
     );

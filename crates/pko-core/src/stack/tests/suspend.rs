@@ -14,8 +14,8 @@ fn suspended_stack_starts_nothing_and_keeps_result() {
             suspended().last(json!({ "generation": 2 })),
             &[
                 "suspended",
-                "status Ready Suspended: the stack is suspended: its last update succeeded, and no other is started until \
-                 spec.suspend is false",
+                "status Ready Suspended: the stack is suspended: its last update succeeded; \
+                 set spec.suspend to false to allow another",
                 "settled",
             ],
         ),
@@ -24,8 +24,8 @@ fn suspended_stack_starts_nothing_and_keeps_result() {
             suspended().failed(1, 3_600),
             &[
                 "suspended",
-                "status Stalled Suspended: the stack is suspended: its last update failed, and is tried again once \
-                 spec.suspend is false",
+                "status Stalled Suspended: the stack is suspended: its last update failed; \
+                 set spec.suspend to false to retry",
                 "settled",
             ],
         ),

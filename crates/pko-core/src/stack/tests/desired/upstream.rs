@@ -166,7 +166,7 @@ fn documented_stacks_have_workspaces() {
         let image = template.get("image");
         assert_eq!(made["spec"].get("image"), image, "{}", name(stack));
         assert_eq!(
-            desired::refused_template(&observed),
+            desired::update_template_problem(&observed),
             None,
             "{}",
             name(stack)

@@ -1,12 +1,11 @@
 //! The running Workspace of a Stack that is being deleted.
 //!
-//! A destroy uses it as it is. What it was started with may be deleted together with the Stack, in
-//! any order: Secrets, ConfigMaps, the program. Another Workspace, even one that only drops the
-//! source, would be another pod, which could not start without them.
+//! A destroy uses it without a change. Its Secrets, its ConfigMaps and its program may be deleted
+//! together with the Stack, in any order. Another Workspace, even one that only drops the source, would
+//! need another pod, which could not start without them.
 //!
-//! A destroy that failed in it may need what the user has changed since, such as new credentials.
-//! Then the Workspace is brought up to date before the next attempt, provided that everything that
-//! it refers to exists.
+//! A destroy that failed in it may need what the user has changed since, such as new credentials. Then
+//! the Workspace is updated before the next attempt, provided that everything that it refers to exists.
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -15,28 +14,37 @@ use pko_api::{
     names::{annotations, conditions::ConditionType, reasons::WorkspaceReason},
 };
 
-use super::inputs;
 use crate::{
     condition_set::find,
-    stack::{StackEvaluation, StackRead, StackStep, desired},
+    stack::{StackEvaluation, StackRead, StackStep, desired, references},
     workspace::{is_current, is_ready},
 };
 
-/// What a deletion reports that lacks something which only a new workspace needs.
-pub(super) const NO_WORKSPACE: &str =
+/// What a deletion reports if something is missing that only a new workspace needs.
+pub(in crate::stack) const NO_WORKSPACE: &str =
     "no workspace is running to destroy the stack, and a new one can't start";
-/// How long an agent that runs may take to be ready. After that a Workspace without a program may
-/// do better.
+/// How long a running agent may take to become ready. After that, a Workspace without a program is the
+/// better choice.
 const AGENT_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The Workspace, if the Stack is being deleted and the Workspace runs.
-pub(super) fn find_running(evaluation: &StackEvaluation) -> Result<Option<&Workspace>, StackStep> {
+///
+/// # Errors
+/// The read that finds it.
+pub(in crate::stack) fn find_running(
+    evaluation: &StackEvaluation,
+) -> Result<Option<&Workspace>, StackStep> {
     let found = find_existing(evaluation)?;
     Ok(found.filter(|workspace| is_running(evaluation, workspace)))
 }
 
-/// The Workspace of a Stack that is being deleted, whatever state it is in.
-pub(super) fn find_existing(evaluation: &StackEvaluation) -> Result<Option<&Workspace>, StackStep> {
+/// The Workspace of a Stack that is being deleted, in any state.
+///
+/// # Errors
+/// The read that finds it.
+pub(in crate::stack) fn find_existing(
+    evaluation: &StackEvaluation,
+) -> Result<Option<&Workspace>, StackStep> {
     if !evaluation.observed.is_deleting() {
         return Ok(None);
     }
@@ -47,25 +55,25 @@ pub(super) fn find_existing(evaluation: &StackEvaluation) -> Result<Option<&Work
         .existing_workspace
         .or_read(read)?
         .as_ref();
-    Ok(found.filter(|workspace| is_of(stack, workspace)))
+    Ok(found.filter(|workspace| belongs_to(stack, workspace)))
 }
 
-/// Whether the next destroy uses the Workspace without a change. Valid once the inputs are known,
-/// if they are needed.
-pub(super) fn is_unchanged(evaluation: &StackEvaluation) -> bool {
+/// Whether the next destroy uses the Workspace without a change. Valid once the inputs have been read, if
+/// they are needed.
+pub(in crate::stack) fn is_unchanged(evaluation: &StackEvaluation) -> bool {
     let running = find_running(evaluation).ok().flatten();
-    running.is_some() && !(may_change(evaluation) && inputs::missing(evaluation).is_empty())
+    running.is_some()
+        && !(may_change(evaluation) && references::missing(&evaluation.observed).is_empty())
 }
 
-/// Whether the next destroy takes up what has changed since the Workspace was started: the last one
-/// failed in it.
-pub(super) fn may_change(evaluation: &StackEvaluation) -> bool {
+/// Whether the Workspace may change before the next destroy, because the last one failed in it.
+pub(in crate::stack) fn may_change(evaluation: &StackEvaluation) -> bool {
     let last = evaluation.status.last_update.as_ref();
     last.is_some_and(|last| last.operation == Some(OperationType::Destroy))
 }
 
-/// One of another Stack of the same name goes with that Stack.
-fn is_of(stack: &Stack, workspace: &Workspace) -> bool {
+/// Whether the Workspace was applied for this very Stack, not for an earlier one of the same name.
+fn belongs_to(stack: &Stack, workspace: &Workspace) -> bool {
     let metadata = &workspace.metadata;
     let mut owners = metadata.owner_references.iter().flatten();
     let annotations = metadata.annotations.as_ref();
@@ -74,7 +82,7 @@ fn is_of(stack: &Stack, workspace: &Workspace) -> bool {
     owners.any(|owner| Some(&owner.uid) == uid) || (made_for.is_some() && made_for == uid)
 }
 
-/// Whether an agent runs there that is ready, or will be in a moment.
+/// Whether its agent is ready, or about to become ready.
 fn is_running(evaluation: &StackEvaluation, workspace: &Workspace) -> bool {
     use WorkspaceReason::{ConnectionFailed, Idle, Initializing, Installing};
 

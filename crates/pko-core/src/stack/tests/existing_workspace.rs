@@ -344,7 +344,7 @@ fn destroy_that_waits_for_its_workspace_names_what_to_recreate() {
         assert_eq!(
             outcome.lines(),
             [
-                "update-in-flight".to_owned(),
+                "update-workspace".to_owned(),
                 format!("status Stalled SpecInvalid: {message}"),
                 format!("event! StackConfigInvalid: {message}"),
                 "again in 30s".to_owned(),
@@ -358,14 +358,14 @@ fn destroy_that_waits_for_its_workspace_names_what_to_recreate() {
     assert_eq!(outcome.request_names(), ["update", "existing workspace"]);
     assert_eq!(
         outcome.lines(),
-        ["update-in-flight", PROCESSING, "again in 60s"]
+        ["update-workspace", PROCESSING, "again in 60s"]
     );
 }
 
 #[test]
 fn stack_delete_cancels_pending_update() {
     let canceled: &[&str] = &[
-        "update-in-flight",
+        "unneeded-update",
         PROCESSING,
         "delete demo-2",
         "again in 300s",
