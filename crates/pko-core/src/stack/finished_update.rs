@@ -84,6 +84,10 @@ fn fold(
     current: &CurrentUpdate,
     update: &Update,
 ) -> Result<StackEvaluation, StackStep> {
+    // For a Stack of upstream's only `last_update` proves this, and this result replaces it.
+    if evaluation.status.applied.is_none() && evaluation.observed.was_surely_applied() {
+        evaluation.status.applied = Some(true);
+    }
     let ended = update.status.clone().unwrap_or_default();
     let complete = find(&ended.conditions, ConditionType::Complete);
     let note = complete.map(|complete| complete.message.clone());

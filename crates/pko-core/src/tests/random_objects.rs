@@ -1,6 +1,6 @@
 //! The laws over worlds of all sorts, likely or not: enumerated ones, and ones that are made up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -71,6 +71,7 @@ fn stack_state(number: u64) -> SimulatedCluster {
         ]),
         "envs": choices.of(&[json!([]), json!([]), json!(["settings"])]),
         "prerequisites": choices.of(&[json!([]), json!([]), json!([{ "name": "base" }])]),
+        "outputsTo": choices.of(&[json!([]), json!([{ "kind": "Secret", "name": "outputs" }])]),
     });
     let mut cluster = SimulatedCluster::new(&spec);
     add_prerequisite(&mut cluster, choices.flip());
@@ -89,9 +90,16 @@ fn stack_state(number: u64) -> SimulatedCluster {
         Some(Refusal::Failed("busy".to_owned())),
     ]);
     let status = stack_status(&mut choices, &cluster);
-    let update = choices.of(&[None, Some("running"), Some("succeeded"), Some("failed")]);
+    let update = choices.of(&[
+        None,
+        Some("running"),
+        Some("waiting"),
+        Some("succeeded"),
+        Some("failed"),
+    ]);
     if let Some(state) = update {
-        add_update(&mut cluster, state, choices.flip());
+        let operation = choices.of(&["up", "destroy"]);
+        add_update(&mut cluster, state, operation, choices.flip());
     }
     let workspace = choices.of(&[
         None,
@@ -183,11 +191,15 @@ fn stack_status(choices: &mut Choices, cluster: &SimulatedCluster) -> Value {
         "conditions": summary,
         "lastUpdate": choices.of(&[last, json!(null)]),
         "currentUpdate": choices.of(&[json!(null), current]),
+        "references": choices.of(&[
+            json!(null),
+            json!({ "configMaps": { "settings": "1" }, "secrets": { "tokens": "1" } }),
+        ]),
         "projectInfo": choices.of(&[json!(null), json!({ "name": "hello", "runtime": "yaml" })]),
     })
 }
 
-fn add_update(cluster: &mut SimulatedCluster, state: &str, deleting: bool) {
+fn add_update(cluster: &mut SimulatedCluster, state: &str, operation: &str, deleting: bool) {
     let failed = if state == "failed" { "True" } else { "False" };
     let ended = [
         ("Failed", failed, "UpdateFailed"),
@@ -195,6 +207,7 @@ fn add_update(cluster: &mut SimulatedCluster, state: &str, deleting: bool) {
     ];
     let conditions = match state {
         "running" => conditions(cluster, &[("Progressing", "True", "Progressing")]),
+        "waiting" => conditions(cluster, &[("Progressing", "False", "WorkspaceNotReady")]),
         _ => conditions(cluster, &ended),
     };
     let update = json!({
@@ -202,7 +215,7 @@ fn add_update(cluster: &mut SimulatedCluster, state: &str, deleting: bool) {
             "name": "demo-1", "generation": 1, "finalizers": [finalizers::STACK],
             "deletionTimestamp": deleting.then(|| ago(cluster, 1)),
         },
-        "spec": { "type": "up" },
+        "spec": { "type": operation },
         "status": { "conditions": conditions, "outputs": "demo-1-stack-outputs" },
     });
     cluster
@@ -414,6 +427,40 @@ fn reads_have_no_effect_in_generated_states() {
         workspaces.reconcile(workspace_state(number * 17), reconcile);
     }
     workspaces.assert_reads(&WORKSPACE_READS);
+}
+
+/// The requests of each rule, as the comments in the Stack's table of rules list them.
+const STACK_REQUESTS: [(&str, &[&str]); 9] = [
+    ("evaluate", &["outputs", "publish", "update"]),
+    (
+        "update-workspace",
+        &[
+            "config maps",
+            "existing workspace",
+            "secrets",
+            "source",
+            "workspace",
+        ],
+    ),
+    ("source", &["existing workspace", "source"]),
+    ("in-sync", &["config maps", "secrets"]),
+    ("prerequisites", &["prerequisites"]),
+    ("namespace", &["config maps", "secrets", "workspace"]),
+    ("inputs", &["config maps", "secrets"]),
+    ("workspace", &["workspace"]),
+    ("launch", &["create"]),
+];
+
+#[test]
+fn stack_rules_request_what_their_table_lists() {
+    let mut requests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for number in (0..3_000_u64).map(|index| index.wrapping_mul(6_700_417_700_417)) {
+        for (rule, request) in stack_state(number).stack_requests_by_rule() {
+            requests.entry(rule).or_default().insert(request);
+        }
+    }
+    let listed = STACK_REQUESTS.map(|(rule, names)| (rule, names.iter().copied().collect()));
+    assert_eq!(requests, BTreeMap::from(listed));
 }
 
 /// What a law about reads was tried on.

@@ -260,3 +260,27 @@ fn update_held_by_crash_is_released() {
         "each once"
     );
 }
+
+/// The result of a later Update replaces the only record of upstream's update.
+#[test]
+fn update_applied_by_upstream_is_remembered() {
+    for (operation, failed) in [("preview", "False"), ("destroy", "True")] {
+        let ended = json!({
+            "metadata": { "name": "demo-2" },
+            "spec": { "type": operation },
+            "status": { "conditions": [
+                condition("Failed", failed, "R", ""), condition("Complete", "True", "Updated", ""),
+            ] },
+        });
+        let stack = fixture()
+            .spec(json!({ "destroyOnFinalize": true, "preview": true }))
+            .deleting();
+        let status = stack.last(json!({})).current(ended).decide();
+        let status = serde_json::to_value(status.status().unwrap()).unwrap();
+        let stack = json!({ "metadata": { "name": "demo" }, "spec": {
+            "stack": "dev", "destroyOnFinalize": true, "preview": true,
+        }, "status": status });
+        let observed = ObservedStack::new(serde_json::from_value(stack).unwrap());
+        assert!(observed.needs_destroy(), "{operation}");
+    }
+}
