@@ -1,9 +1,10 @@
 //! The vocabulary that the state machines of all kinds share, and the contract of their driver.
 //!
 //! # Flow
-//! The driver observes an object and calls [`Machine::decide`]. It carries out each [`Step::Read`] and
-//! [`Step::Write`] and passes the response to [`Machine::observe`], until [`Step::Finish`]. Then it
-//! performs the plan's effects in order and reconciles the object again as [`Requeue`] demands.
+//! The driver observes an object and calls [`Machine::decide`]. It carries out each [`Step::Read`]
+//! and [`Step::Write`] and passes the response to [`Machine::observe`], until [`Step::Finish`].
+//! Then it performs the plan's effects in order and reconciles the object again as [`Requeue`]
+//! demands.
 //!
 //! # Guarantees
 //! - A read has no effect on the cluster, on an agent or on the run queue.
@@ -14,12 +15,12 @@
 //! - Events come last in a plan, so an event that can't be written blocks nothing.
 //!
 //! # Caveats
-//! An expected failure (not found, not ready) is a response that a rule judges, not an error. Only an
-//! unexpected failure ends a pass.
+//! An expected failure (not found, not ready) is a response that a rule judges, not an error. Only
+//! an unexpected failure ends a pass.
 //!
-//! A write is a change whose response the machine needs before it can decide. It may carry a status to
-//! publish first. The driver writes that status unless it is stored already and does not observe it
-//! again: the rules account for what they had published.
+//! A write is a change whose response the machine needs before it can decide. It may carry a status
+//! to publish first. The driver writes that status unless it is stored already and does not observe
+//! it again: the rules account for what they had published.
 
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ pub trait Machine: Sized + 'static {
         }
     }
 
-    /// The plan for an object that does not decode: its status reports that, and only a change helps.
+    /// The plan for an object that does not decode: its status reports that, and only a change
+    /// helps.
     #[must_use]
     fn decide_undecodable(undecodable: &Undecodable, now: Timestamp) -> Plan<Self::Effect> {
         let stored = undecodable.status.clone();

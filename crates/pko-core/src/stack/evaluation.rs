@@ -15,8 +15,8 @@ use crate::{
     step::{Requeue, finish},
 };
 
-/// The observed state, the next status, and the time. It owns the observed state, because the table of
-/// rules is a constant.
+/// The observed state, the next status, and the time. It owns the observed state, because the table
+/// of rules is a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackEvaluation {
     pub observed: ObservedStack,
@@ -65,8 +65,8 @@ impl StackEvaluation {
         evaluation
     }
 
-    /// Whether an update was ever started, if the status tells. It does not for a Stack of upstream's
-    /// that has had an Update.
+    /// Whether an update was ever started, if the status tells. It does not for a Stack of
+    /// upstream's that has had an Update.
     fn applied_state(&self) -> Option<bool> {
         let is_new = self.status.last_update.is_none() && self.status.current_update.is_none();
         self.status.applied.or_else(|| is_new.then_some(false))
@@ -90,8 +90,8 @@ impl StackEvaluation {
             && is_true(&self.status.conditions, ConditionType::Ready)
     }
 
-    /// The plan, in this order: the status unless it is stored already, releases of Updates, the effects
-    /// of the rule, the history, events.
+    /// The plan, in this order: the status unless it is stored already, releases of Updates, the
+    /// effects of the rule, the history, events.
     pub(super) fn plan(
         &self,
         status: StackStatus,
@@ -122,7 +122,8 @@ impl StackEvaluation {
         finish(effects, requeue)
     }
 
-    /// Releases Updates that still have our finalizer after a crash although their results are recorded.
+    /// Releases Updates that still have our finalizer after a crash although their results are
+    /// recorded.
     fn release_forgotten_updates(&self, effects: &[StackEffect]) -> Vec<StackEffect> {
         let finished = self.finished.as_ref();
         let finished = finished.and_then(|finished| finished.release.as_ref());
@@ -134,8 +135,8 @@ impl StackEvaluation {
             .collect()
     }
 
-    /// Releases the last Update once more, in case of a crash between the record of its result and its
-    /// release. Otherwise it could never be deleted.
+    /// Releases the last Update once more, in case of a crash between the record of its result and
+    /// its release. Otherwise it could never be deleted.
     pub(super) fn release_last_update(&self) -> Option<StackEffect> {
         let last = self
             .status
@@ -150,8 +151,8 @@ impl StackEvaluation {
         self.plan(self.status_with(summary), [], None, requeue)
     }
 
-    /// Ends the pass because no run can start. A deleted Stack that never applied anything is released,
-    /// so that a spec that never worked can be deleted.
+    /// Ends the pass because no run can start. A deleted Stack that never applied anything is
+    /// released, so that a spec that never worked can be deleted.
     pub(super) fn block(&self, blocked: &Blocked) -> StackStep {
         if self.is_released_by(blocked) {
             return self.release();

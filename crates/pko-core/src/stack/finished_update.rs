@@ -62,8 +62,8 @@ pub(super) fn fold_finished_update(
     let name = current.name.clone().unwrap_or_default();
     match &observed.current_update {
         Fact::Unknown if !name.is_empty() => Err(StackStep::Read(StackRead::CurrentUpdate(name))),
-        // A crash prevented its creation, or it was deleted by force. Its result is lost, so it is created
-        // again if it is still needed. Upstream waits forever (issue 1292).
+        // A crash prevented its creation, or it was deleted by force. Its result is lost, so it is
+        // created again if it is still needed. Upstream waits forever (issue 1292).
         Fact::Unknown | Fact::Known(None) => {
             evaluation.status.current_update = None;
             Ok(evaluation)
@@ -85,7 +85,7 @@ fn fold(
     update: &Update,
 ) -> Result<StackEvaluation, StackStep> {
     // For a Stack of upstream's only `last_update` proves this, and this result replaces it.
-    if evaluation.status.applied.is_none() && evaluation.observed.was_surely_applied() {
+    if evaluation.status.applied.is_none() && evaluation.observed.was_certainly_applied() {
         evaluation.status.applied = Some(true);
     }
     let ended = update.status.clone().unwrap_or_default();
@@ -117,8 +117,9 @@ fn fold(
     Ok(record(evaluation, current, end))
 }
 
-/// Replaces the outputs by those of the Update, if it has some, and publishes them to `spec.outputsTo`.
-/// Returns a problem of the publication as a remark, because the update itself succeeded.
+/// Replaces the outputs by those of the Update, if it has some, and publishes them to
+/// `spec.outputsTo`. Returns a problem of the publication as a remark, because the update itself
+/// succeeded.
 fn take_outputs(
     evaluation: &mut StackEvaluation,
     operation: Option<&OperationType>,
@@ -264,8 +265,8 @@ fn earlier_failures(attempt: i64) -> Option<i64> {
     (attempt > 0).then(|| attempt.saturating_sub(1))
 }
 
-/// The number of this attempt: how many failures with the same spec, request and revision came before. A
-/// new revision starts at zero, because it may be the fix.
+/// The number of this attempt: how many failures with the same spec, request and revision came
+/// before. A new revision starts at zero, because it may be the fix.
 pub(super) fn attempt(current: &CurrentUpdate, previous: Option<&LastUpdate>) -> i64 {
     // Upstream omits an empty text.
     let same = |one: &Option<String>, other: &Option<String>| {
@@ -291,8 +292,8 @@ pub(super) fn is_pre_update_refresh(last: &LastUpdate) -> bool {
     last.operation == Some(OperationType::Refresh) && last.state == Some(UpdateState::Succeeded)
 }
 
-/// The effects that record a result if its pass ends early, for example because a read failed: the events of
-/// the result must not be lost.
+/// The effects that record a result if its pass ends early, for example because a read failed: the
+/// events of the result must not be lost.
 pub(super) fn unsaved_effects(observed: &ObservedStack, now: Timestamp) -> Vec<StackEffect> {
     let evaluation = fold_finished_update(observed, now).ok();
     let finished = evaluation.filter(|evaluation| evaluation.finished.is_some());

@@ -1,4 +1,4 @@
-//! How many Updates of a Stack are kept. No I/O.
+//! How many finished Updates of a Stack are kept.
 
 use jiff::Timestamp;
 use pko_api::{Stack, Update, names::conditions::ConditionType};
@@ -6,8 +6,8 @@ use pko_api::{Stack, Update, names::conditions::ConditionType};
 use crate::condition_set::is_true;
 use crate::finalizers::has_stack_finalizer;
 
-/// The Updates that are more than the spec wants kept, the oldest first. The one whose result was recorded last stays in
-/// any case, and so does one that somebody still has to look at.
+/// The finished Updates beyond the limits of the spec, the oldest first. The current Update is
+/// never one of them, nor an Update that has our finalizer or is being deleted.
 pub fn updates_to_prune<'updates>(
     stack: &Stack,
     updates: impl IntoIterator<Item = &'updates Update>,
@@ -20,9 +20,9 @@ pub fn updates_to_prune<'updates>(
     let (failed, succeeded): (Vec<&Update>, Vec<&Update>) = ended
         .into_iter()
         .partition(|update| has(update, ConditionType::Failed));
-    let mut all = beyond(succeeded, spec.successful_updates_history_limit);
-    all.extend(beyond(failed, spec.failed_updates_history_limit));
-    all.retain(|update| is_free(update, stack));
+    let mut all = beyond_limit(succeeded, spec.successful_updates_history_limit);
+    all.extend(beyond_limit(failed, spec.failed_updates_history_limit));
+    all.retain(|update| is_unneeded(update, stack));
     all.sort_by_key(|update| age(update));
     all
 }
@@ -38,8 +38,8 @@ fn has(update: &Update, kind: ConditionType) -> bool {
     status.is_some_and(|status| is_true(&status.conditions, kind))
 }
 
-/// Those that come after the youngest of this number.
-fn beyond(mut updates: Vec<&Update>, limit: Option<i64>) -> Vec<&Update> {
+/// The Updates without the newest ones that the limit keeps.
+fn beyond_limit(mut updates: Vec<&Update>, limit: Option<i64>) -> Vec<&Update> {
     let Some(limit) = limit else {
         return Vec::new();
     };
@@ -48,20 +48,20 @@ fn beyond(mut updates: Vec<&Update>, limit: Option<i64>) -> Vec<&Update> {
     updates.into_iter().skip(kept).collect()
 }
 
-/// When it was made; those of one second in the order of their ends.
+/// Orders by creation, and by end within the same second.
 fn age(update: &Update) -> (Option<Timestamp>, Option<Timestamp>, Option<&String>) {
-    let made = update.metadata.creation_timestamp.as_ref();
+    let created = update.metadata.creation_timestamp.as_ref();
     let status = update.status.as_ref();
     let ended = status.and_then(|status| status.end_time.as_ref());
     (
-        made.map(|time| time.0),
+        created.map(|time| time.0),
         ended.map(|time| time.0),
         update.metadata.name.as_ref(),
     )
 }
 
-/// Whether nobody needs it any more: its result is recorded, and was so before that of another one.
-fn is_free(update: &Update, stack: &Stack) -> bool {
+/// Whether the Update is no longer needed: its result is recorded, and another one is current.
+fn is_unneeded(update: &Update, stack: &Stack) -> bool {
     let metadata = &update.metadata;
     let current = stack.status.as_ref();
     let current = current.and_then(|status| status.current_update.as_ref());
@@ -86,7 +86,7 @@ mod tests {
         serde_json::from_value(stack).unwrap()
     }
 
-    /// An Update of this minute.
+    /// An Update that was created in this minute.
     fn update(minute: u32, kind: &str) -> Value {
         let condition = |kind: &str, status: bool| {
             json!({
@@ -108,7 +108,7 @@ mod tests {
         })
     }
 
-    fn gone(limits: &Value, updates: Vec<Value>) -> Vec<String> {
+    fn pruned(limits: &Value, updates: Vec<Value>) -> Vec<String> {
         let updates: Vec<Update> = updates
             .into_iter()
             .map(|update| serde_json::from_value(update).unwrap())
@@ -140,16 +140,16 @@ mod tests {
             ),
             (json!({ "successfulUpdatesHistoryLimit": 99 }), vec![]),
         ] {
-            assert_eq!(gone(&limits, nine()), expected, "{limits}");
+            assert_eq!(pruned(&limits, nine()), expected, "{limits}");
         }
     }
 
     #[test]
     fn history_keeps_last_update() {
         let limits = json!({ "successfulUpdatesHistoryLimit": 0, "failedUpdatesHistoryLimit": 0 });
-        let gone = gone(&limits, nine());
-        assert_eq!(gone.len(), 8);
-        assert!(!gone.contains(&"demo-9".to_owned()), "{gone:?}");
+        let pruned = pruned(&limits, nine());
+        assert_eq!(pruned.len(), 8);
+        assert!(!pruned.contains(&"demo-9".to_owned()), "{pruned:?}");
     }
 
     #[test]
@@ -163,9 +163,9 @@ mod tests {
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         let running = update(4, "running");
         let mut watched = update(5, "ok");
-        watched["metadata"]["finalizers"] = json!(["someone.else/hold"]);
+        watched["metadata"]["finalizers"] = json!(["example.com/hold"]);
         let updates = vec![held, foreign, going, running, watched];
-        assert_eq!(gone(&limits, updates), ["demo-5"]);
+        assert_eq!(pruned(&limits, updates), ["demo-5"]);
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         };
         let limits = json!({ "successfulUpdatesHistoryLimit": 1 });
         assert_eq!(
-            gone(&limits, vec![ended(1, 3), ended(2, 1), ended(3, 2)]),
+            pruned(&limits, vec![ended(1, 3), ended(2, 1), ended(3, 2)]),
             ["demo-x2", "demo-x3"]
         );
     }

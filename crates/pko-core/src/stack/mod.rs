@@ -57,10 +57,12 @@ impl Machine for ObservedStack {
     type Response = StackResponse;
     type Effect = StackEffect;
 
-    /// `evaluate` comes before all rules. For a Stack with our finalizer and a current Update it requests
-    /// Read(CurrentUpdate) and, if that Update has succeeded, Read(Outputs) and Write(PublishOutputs).
+    /// `evaluate` comes before all rules. For a Stack with our finalizer and a current Update it
+    /// requests Read(CurrentUpdate) and, if that Update has succeeded, Read(Outputs) and
+    /// Write(PublishOutputs).
     ///
-    /// Each comment lists all requests of its rule. A rule requests what no rule before it has requested.
+    /// Each comment lists all requests of its rule. A rule requests what no rule before it has
+    /// requested.
     const RULES: &'static [Rule<Self>] = &[
         // A deleted Stack without our finalizer. No request.
         Rule::new("already-released", finalize::ignore_released),
@@ -68,8 +70,8 @@ impl Machine for ObservedStack {
         Rule::new("adopt", finalize::add_finalizer),
         // A current Update that a deletion does not need. No request.
         Rule::new("unneeded-update", update::cancel_unneeded),
-        // A current Update that waits too long for its Workspace. Read(ExistingWorkspace) for a deletion,
-        // Read(Source), Read(ConfigMaps), Read(Secrets), Write(ApplyWorkspace).
+        // A current Update that waits too long for its Workspace. Read(ExistingWorkspace) for a
+        // deletion, Read(Source), Read(ConfigMaps), Read(Secrets), Write(ApplyWorkspace).
         Rule::new("update-workspace", workspace::repair),
         // Any other current Update. No request.
         Rule::new("update-in-flight", update::wait_for_current),
@@ -81,8 +83,8 @@ impl Machine for ObservedStack {
         Rule::new("spec", spec::reject),
         // Read(ExistingWorkspace) for a deletion, Read(Source).
         Rule::new("source", sources::resolve),
-        // No update is needed: ready, retrying, stalled, or destroyed. Read(ConfigMaps) and Read(Secrets)
-        // if they are watched.
+        // No update is needed: ready, retrying, stalled, or destroyed. Read(ConfigMaps) and
+        // Read(Secrets) if they are watched.
         Rule::new("in-sync", sync::settle),
         // Not for a deletion. Read(Prerequisites).
         Rule::new("prerequisites", prerequisites::wait),
@@ -154,7 +156,8 @@ impl Machine for ObservedStack {
 
     fn unsaved(&self, now: Timestamp) -> Vec<StackEffect> {
         match self.decide(now) {
-            // The status that a write publishes has the result already. Another patch would undo it.
+            // The status that a write publishes has the result already. Another patch would undo
+            // it.
             StackStep::Write(_) => Vec::new(),
             _ => finished_update::unsaved_effects(self, now),
         }

@@ -1,4 +1,4 @@
-//! What is known of a Stack, what can be asked, and what can be done.
+//! The observed state of a Stack, its requests and its effects.
 
 use std::{
     borrow::Cow,
@@ -18,66 +18,64 @@ use super::{
 };
 use crate::{Event, Fact};
 
-/// What is known of a Stack.
+/// The facts about a Stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedStack {
-    /// The object. Shared, because each decision copies what is known, and users make it large.
+    /// Shared, because each decision copies the observed state, and a Stack may be large.
     pub stack: Arc<Stack>,
-    /// The Update that `status.currentUpdate` names; nothing if a live read did not find it.
+    /// The Update that `status.currentUpdate` names, unless a live read did not find it.
     pub current_update: Fact<Option<Update>>,
-    /// The outputs of that Update, secret ones masked.
+    /// The outputs of that Update, without secret values.
     pub outputs: Fact<ShownOutputs>,
-    /// Whether these outputs were written to where the spec wants them.
+    /// The result of writing these outputs to the targets of `spec.outputsTo`.
     pub published: Fact<Result<(), String>>,
-    /// Where the program is.
+    /// The program's location and revision.
     pub source: Fact<Result<ProgramSource, SourceError>>,
-    /// The ConfigMaps that the spec refers to.
     pub config_maps: Fact<Versions>,
-    /// The Secrets that the spec refers to.
     pub secrets: Fact<Versions>,
-    /// The Stacks that come first.
     pub prerequisites: Fact<Prerequisites>,
-    /// The Workspace that a deletion finds, before anything is applied.
+    /// The Workspace that a deletion finds before it applies one.
     pub existing_workspace: Fact<Option<Workspace>>,
     /// The Workspace after it was applied.
     pub workspace: Fact<Result<Workspace, Refusal>>,
     /// Whether the next Update was created.
     pub created: Fact<Result<(), Refusal>>,
-    /// Updates of this Stack that we hold still although they are not current, as far as the cache knows.
+    /// Updates of this Stack that, according to the cache, still have our finalizer and are not
+    /// current.
     pub unreleased: Vec<String>,
-    /// What the operator was told.
     pub settings: StackSettings,
 }
 
 /// A stack's outputs as its status shows them.
 pub type StackOutputs = BTreeMap<String, Value>;
 
-/// The Stacks of the namespace that can be reached through prerequisites, by name; where there is none, what the API
-/// server said.
+/// The Stacks that prerequisites lead to, by name, or the error of the API server.
 pub type Prerequisites = BTreeMap<String, Result<Stack, String>>;
 
-/// The versions of objects by their names; nothing for one that does not exist.
+/// The versions of objects by their names; none for an object that does not exist.
 pub type Versions = BTreeMap<String, Option<String>>;
 
-/// What the operator was told.
+/// The operator's settings for Stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackSettings {
-    /// Secrets are watched: a change of one that a Stack refers to is noticed at once, not only at its next run.
+    /// Secrets are watched, so a change of a Secret starts a run at once, not only with the next
+    /// one.
     pub watches_secrets: bool,
 }
 
-/// Why the API server did not take an object.
+/// Why the API server rejected an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The namespace is being deleted.
     NamespaceTerminating,
-    /// The object is not as it may be, or somebody else's in part: trying again alone does not help.
+    /// The object is invalid, or another field manager owns a part of it. A retry alone does not
+    /// help.
     Invalid(String),
-    /// Anything else: it may pass.
+    /// Any other error, which may be transient.
     Failed(String),
 }
 
-/// What a Stack's rules can look up.
+/// A request for a fact. It changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StackRead {
     /// The Update of this name. Only a live read proves that it does not exist.
@@ -86,56 +84,51 @@ pub enum StackRead {
     Outputs(String),
     /// The program's location and revision.
     Source(SourceRef),
-    /// The versions of ConfigMaps, which are watched.
+    /// The versions of ConfigMaps, from the cache.
     ConfigMaps(BTreeSet<String>),
-    /// The versions of Secrets. The API server is asked for each of them unless Secrets are watched.
+    /// The versions of Secrets, from the API server unless Secrets are watched.
     Secrets(BTreeSet<String>),
-    /// The Stacks that can be reached through prerequisites.
+    /// The Stacks that prerequisites lead to.
     Prerequisites,
     /// The stored Workspace of this name. Only a live read proves that it does not exist.
     ExistingWorkspace(String),
 }
 
-/// What a Stack's rules can change before they finish.
+/// A change whose response the rules need.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StackWrite {
-    /// Writes the outputs in the Secret of this name, if an update left some, to the targets of
+    /// Writes the outputs in the Secret of this name, if the update has one, to the targets of
     /// `spec.outputsTo`.
     PublishOutputs(Option<String>),
-    /// Applies the Workspace. The status is published first unless it is stored already, so that users
-    /// see what the Stack waits for. If the Workspace is already applied and ready, nothing is written.
+    /// Applies the Workspace. Publishes the status first unless it is stored already, so that users
+    /// see what the Stack waits for. Writes nothing if the Workspace is already applied and ready.
     ApplyWorkspace(Box<Workspace>, Box<StackStatus>),
-    /// Creates the Update. The status, which names it, is published first: after a crash in between,
-    /// the Update is found missing and created again under the same name, so no run starts twice.
+    /// Creates the Update. Publishes the status, which names it, first. After a crash in between
+    /// the Update is created again under the same name, so no run starts twice.
     CreateUpdate(Box<Update>, Box<StackStatus>),
 }
 
-/// What can be done for a Stack.
+/// A change that ends a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StackEffect {
-    /// Adds the finalizer, and nothing else.
     AddFinalizer,
-    /// Removes the finalizer: the Stack goes.
     RemoveFinalizer,
-    /// Writes the status.
     PatchStatus(Box<StackStatus>),
-    /// Removes our finalizer from an Update whose result is recorded; one that is gone or free is left alone.
+    /// Removes our finalizer, if it is present, from an Update whose result is recorded.
     ReleaseUpdate(String),
-    /// Deletes an Update that is held by our finalizer: its controller cancels it, and its end is
-    /// recorded as any other.
+    /// Deletes an Update that has our finalizer: its controller cancels it, and its result is
+    /// recorded like any other.
     DeleteUpdate(String),
     /// Deletes the Workspace, if there is one.
     DeleteWorkspace,
-    /// Asks a Stack that comes first to run again, with this value of the request annotation.
+    /// Requests a run of a prerequisite, with this value of the request annotation.
     RequestPrerequisite {
-        /// The Stack.
         stack: Box<Stack>,
-        /// The value.
         value: String,
     },
-    /// Deletes the Updates that ended and are more than the spec wants kept.
+    /// Deletes the finished Updates beyond the limits of the spec.
     PruneUpdates,
-    /// Tells the user. Where an event can't be written, nothing else is held up.
+    /// Emits an event. A failure to do so blocks nothing else.
     Emit(Event<StackEvent>),
 }
 
@@ -146,8 +139,8 @@ pub enum StackResponse {
     CurrentUpdate(Option<Box<Update>>),
     /// To [`StackRead::Outputs`].
     Outputs(ShownOutputs),
-    /// To [`StackRead::Outputs`]: a live read did not find the Secret. The outputs stay as they were; a Stack
-    /// does not wait for what nobody will make again.
+    /// To [`StackRead::Outputs`]: a live read did not find the Secret. The outputs stay as they
+    /// were, because nothing creates that Secret again.
     NoOutputs,
     /// To [`StackWrite::PublishOutputs`].
     Published(Result<(), String>),
@@ -168,7 +161,7 @@ pub enum StackResponse {
 }
 
 impl ObservedStack {
-    /// A world in which only the Stack is known.
+    /// The observed state before any read.
     #[must_use]
     pub fn new(stack: Stack) -> Self {
         Self {
@@ -188,35 +181,33 @@ impl ObservedStack {
         }
     }
 
-    /// Whether the Stack is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.stack.metadata.deletion_timestamp.is_some()
     }
 
-    /// The generation that is being worked on.
     #[must_use]
     pub fn generation(&self) -> i64 {
         self.stack.metadata.generation.unwrap_or_default()
     }
 
-    /// The request to run; empty where there is none.
+    /// The value of the request annotations; empty without one.
     #[must_use]
     pub fn request(&self) -> Cow<'_, str> {
         request(&self.stack)
     }
 
-    /// Whether a destroy is owed before the Stack may go. One that only shows what would change owes it for what an
-    /// update made before, and only if that is certain: the same stack may be another Stack's to manage.
+    /// Whether a deletion needs a destroy. A Stack that only previews needs one if it certainly
+    /// applied an update before: the same stack may belong to another Stack.
     #[must_use]
     pub fn needs_destroy(&self) -> bool {
         let spec = &self.stack.spec;
-        let wanted = spec.destroy_on_finalize.unwrap_or(false);
-        wanted && (!spec.preview.unwrap_or(false) || self.was_surely_applied())
+        let is_enabled = spec.destroy_on_finalize.unwrap_or(false);
+        is_enabled && (!spec.preview.unwrap_or(false) || self.was_certainly_applied())
     }
 
     /// Whether an update ran, as far as the stored status proves it.
-    pub(super) fn was_surely_applied(&self) -> bool {
+    pub(super) fn was_certainly_applied(&self) -> bool {
         let Some(status) = &self.stack.status else {
             return false;
         };
@@ -228,16 +219,17 @@ impl ObservedStack {
         status.applied.unwrap_or_else(by_upstream)
     }
 
-    /// Whether whoever deleted the Stack wants everything that belongs to it gone before it goes. What is made for it from
-    /// then on must not belong to it, or the garbage collector takes it away at once.
+    /// Whether the Stack is deleted in the foreground: the garbage collector deletes everything
+    /// that it owns first. Objects that are created from then on must not have it as owner.
     #[must_use]
     pub fn is_deleted_in_foreground(&self) -> bool {
         let finalizers = self.stack.metadata.finalizers.as_ref();
-        let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
-        held && self.is_deleting()
+        let has_it = finalizers.is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
+        has_it && self.is_deleting()
     }
 
-    /// The Workspace in which the next Update runs: as it was applied, or as a deletion has found it.
+    /// The Workspace in which the next Update runs: the applied one, or the one that a deletion has
+    /// found.
     pub(super) fn workspace_of_run(&self) -> Option<&Workspace> {
         match (&self.workspace, &self.existing_workspace) {
             (Fact::Known(applied), _) => applied.as_ref().ok(),
@@ -246,7 +238,7 @@ impl ObservedStack {
         }
     }
 
-    /// Whether the spec says how many Updates are kept.
+    /// Whether the spec limits the number of finished Updates.
     pub(super) fn limits_history(&self) -> bool {
         let spec = &self.stack.spec;
         spec.successful_updates_history_limit.is_some()
@@ -257,7 +249,7 @@ impl ObservedStack {
 /// The garbage collector's own finalizer.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// The request to run that a Stack's annotations make, ours or Flux's, or both: a change of either is a new request.
+/// The request in a Stack's annotations, ours, Flux's or both. A change of either is a new request.
 pub(super) fn request(stack: &Stack) -> Cow<'_, str> {
     use pko_api::names::annotations::{FLUX_REQUESTED_AT, RECONCILIATION_REQUEST};
 

@@ -15,10 +15,11 @@ use crate::{
     step::{Requeue, finish},
 };
 
-/// For what is missing and not watched, such as a Secret; events of other objects end the wait earlier.
+/// For what is missing and not watched, such as a Secret; events of other objects end the wait
+/// earlier.
 const MISSING_AGAIN: Duration = Duration::from_secs(30);
-/// For a source that is being fetched.
-const PENDING_AGAIN: Duration = Duration::from_secs(5);
+/// For a source that is being fetched, which triggers the Stack when it arrives.
+const PENDING_AGAIN: Duration = Duration::from_secs(30);
 /// How long a Stack stays up to date while its source does not respond.
 const STALE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// How soon a terminating namespace is tried again.
@@ -33,8 +34,8 @@ pub(super) fn processing() -> Summary {
 }
 
 impl StackEvaluation {
-    /// Removes our finalizer, with the last result in the status: another finalizer may keep the Stack
-    /// visible. A Workspace that may have no owner is deleted first.
+    /// Removes our finalizer, with the last result in the status: another finalizer may keep the
+    /// Stack visible. A Workspace that may have no owner is deleted first.
     pub(super) fn release(&self) -> StackStep {
         let mut status = self.status_with(&Summary::Ready);
         let current = status.current_update.take();
@@ -53,8 +54,9 @@ impl StackEvaluation {
         )
     }
 
-    /// Whether the Workspace may have been created without an owner, during a deletion in the foreground.
-    /// The garbage collector waits only for what it has seen, so its finalizer may be gone by now.
+    /// Whether the Workspace may have been created without an owner, during a deletion in the
+    /// foreground. The garbage collector waits only for what it has seen, so its finalizer may be
+    /// gone by now.
     fn is_workspace_ownerless(&self) -> bool {
         let last = self.status.last_update.as_ref();
         let ran_destroy = last.is_some_and(|last| last.operation == Some(OperationType::Destroy));
@@ -83,8 +85,8 @@ impl StackEvaluation {
         }
     }
 
-    /// A destroy is needed, and its namespace accepts no Workspace any more. Upstream's users match on
-    /// this text.
+    /// A destroy is needed, and its namespace accepts no Workspace any more. Upstream's users match
+    /// on this text.
     pub(super) fn namespace_terminating(&self) -> Blocked {
         let (name, namespace) = self.name_and_namespace();
         let last = self.status.last_update.as_ref();

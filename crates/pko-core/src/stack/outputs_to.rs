@@ -1,4 +1,4 @@
-//! Which outputs go where besides the status: the objects as they should be, and what can't be done. No I/O.
+//! `spec.outputsTo`: the ConfigMaps and Secrets that get the outputs of a stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,38 +17,37 @@ use serde_json::Value;
 use super::desired::{owner, stack_labels};
 use crate::update::data_key;
 
-/// What is to be written, and what of it can't be.
+/// The objects to write, and the outputs that can't be written.
 #[derive(Clone, PartialEq, Default)]
 pub struct Publication {
-    /// The objects, each with where the spec names it.
+    /// The objects, each with its field in the spec.
     pub objects: Vec<(String, Published)>,
-    /// What can't be done, in sentences without a value.
+    /// Messages, without the values of outputs.
     pub problems: Vec<String>,
 }
 
 /// An object that gets outputs.
 #[derive(Clone, PartialEq)]
 pub enum Published {
-    /// For all outputs.
     Secret(Secret),
-    /// For those that are not secret.
+    /// Gets no secret outputs.
     ConfigMap(ConfigMap),
 }
 
-/// The outputs of an update: JSON under the keys of the Secret that keeps them.
+/// The outputs of an update: JSON in the Secret that stores them.
 struct OutputSecret<'secret> {
     data: BTreeMap<&'secret String, &'secret ByteString>,
-    /// Which are secret; where that can't be read, all are.
+    /// The names of the secret outputs; all are secret if they can't be read.
     secret: Option<BTreeSet<String>>,
 }
 
-/// What an update's outputs come to in the objects that the spec names. Without a Secret nobody knows of any, and the
-/// objects stay as they are: the outputs may have been too large to be kept.
+/// The objects for the targets of `spec.outputsTo`. Without a Secret the targets stay unchanged:
+/// the outputs may have been too large to store.
 #[must_use]
 pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> Publication {
     let mut publication = Publication::default();
-    let Some(outputs) = outputs.map(OutputSecret::of) else {
-        let problem = "the update left no outputs: what spec.outputsTo names stays as it is";
+    let Some(outputs) = outputs.map(OutputSecret::new) else {
+        let problem = "the update has no outputs; the targets of spec.outputsTo are unchanged";
         publication.problems.push(problem.to_owned());
         return publication;
     };
@@ -62,7 +61,7 @@ pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> Publication {
 }
 
 impl<'secret> OutputSecret<'secret> {
-    fn of(secret: &'secret Secret) -> Self {
+    fn new(secret: &'secret Secret) -> Self {
         let data = secret.data.iter().flatten();
         let annotations = secret.metadata.annotations.as_ref();
         let list = annotations.and_then(|all| all.get(annotations::SECRET_OUTPUTS));
@@ -77,7 +76,7 @@ impl<'secret> OutputSecret<'secret> {
         secret.is_none_or(|secret| secret.contains(key))
     }
 
-    /// An output by its name, which may have characters that a key can't have.
+    /// Finds an output by its name, which may contain characters that are not valid in a key.
     fn find(&self, output: &str) -> Option<(String, &'secret ByteString)> {
         let names = [output.to_owned(), data_key(output)];
         let mut found = names
@@ -87,7 +86,7 @@ impl<'secret> OutputSecret<'secret> {
     }
 }
 
-/// The keys of one object, as texts.
+/// The content of one object by key.
 fn values(
     field: &str,
     target: &OutputsTarget,
@@ -97,8 +96,8 @@ fn values(
     let plain_only = target.kind == OutputsKind::ConfigMap;
     if target.keys.is_empty() {
         let all = outputs.data.iter();
-        let fit = all.filter(|(key, _)| !(plain_only && outputs.is_secret(key)));
-        return fit
+        let allowed = all.filter(|(key, _)| !(plain_only && outputs.is_secret(key)));
+        return allowed
             .map(|(key, json)| ((*key).clone(), text(json)))
             .collect();
     }
@@ -106,10 +105,12 @@ fn values(
     for (key, output) in &target.keys {
         match outputs.find(output) {
             None => problems.push(format!(
-                "{field}.keys.{key} wants the output {output:?}, which the program does not export"
+                "{field}.keys.{key} refers to output {output:?}, which the program does not export; \
+                 export it or remove the key"
             )),
             Some((name, _)) if plain_only && outputs.is_secret(&name) => problems.push(format!(
-                "{field}.keys.{key} wants the output {output:?}, which is secret and goes into no ConfigMap: use a Secret"
+                "{field}.keys.{key} refers to the secret output {output:?}; use a Secret instead of \
+                 a ConfigMap"
             )),
             Some((_, json)) => {
                 values.insert(key.clone(), text(json));
@@ -119,7 +120,7 @@ fn values(
     values
 }
 
-/// A text as it is; any other value as the JSON that it was, so that no digit is lost.
+/// A string without its quotes; any other value as its original JSON, so that no digit is lost.
 fn text(json: &ByteString) -> Vec<u8> {
     match serde_json::from_slice(&json.0) {
         Ok(Value::String(text)) => text.into_bytes(),
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn missing_output_is_named_and_rest_is_written() {
         let targets = json!([
-            { "kind": "Secret", "name": "a", "keys": { "x": "nobody", "y": "url" } },
+            { "kind": "Secret", "name": "a", "keys": { "x": "absent", "y": "url" } },
             { "kind": "ConfigMap", "name": "b", "keys": { "x": "password", "y": "url" } },
         ]);
         let (data, problems) = published(&targets, Some(&outputs(&masked())));
@@ -273,8 +274,10 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "spec.outputsTo[0].keys.x wants the output \"nobody\", which the program does not export",
-                "spec.outputsTo[1].keys.x wants the output \"password\", which is secret and goes into no ConfigMap: use a Secret",
+                "spec.outputsTo[0].keys.x refers to output \"absent\", which the program does not export; \
+                 export it or remove the key",
+                "spec.outputsTo[1].keys.x refers to the secret output \"password\"; use a Secret instead of \
+                 a ConfigMap",
             ]
         );
     }
@@ -297,7 +300,7 @@ mod tests {
         assert!(data.is_empty(), "{data:?}");
         assert_eq!(
             problems,
-            ["the update left no outputs: what spec.outputsTo names stays as it is"]
+            ["the update has no outputs; the targets of spec.outputsTo are unchanged"]
         );
     }
 

@@ -1,15 +1,16 @@
 //! The ConfigMaps and Secrets that a spec refers to, and their versions.
 //!
 //! # Flow
-//! The first version of an object is recorded with the next status. Each Update names the versions that it
-//! runs with, and its result records them. A version that differs from the recorded one starts a run, and
-//! replaces the workspace's pod before that, because a pod reads its environment only at its start.
+//! The first version of an object is recorded with the next status. Each Update names the versions
+//! that it runs with, and its result records them. A version that differs from the recorded one
+//! starts a run, and replaces the workspace's pod before that, because a pod reads its environment
+//! only at its start.
 //!
 //! # Guarantees
 //! - An Update that was never created leaves the record unchanged, so a change is not lost with it.
-//! - A Workspace that was taken over from upstream keeps its pod until something changes: without a record
-//!   there is no difference. From then on its pod always has the annotation with the versions, because
-//!   its removal would replace the pod, too.
+//! - A Workspace that was taken over from upstream keeps its pod until something changes: without a
+//!   record there is no difference. From then on its pod always has the annotation with the
+//!   versions, because its removal would replace the pod, too.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -244,8 +245,8 @@ fn is_missing(observed: &ObservedStack, input: &Reference) -> bool {
     matches!(versions(observed, input.kind), Fact::Known(_)) && version(observed, input).is_none()
 }
 
-/// The read of the inputs of a kind, unless there are none or they have been read. It reads all of them, so
-/// that one read is enough for all rules.
+/// The read of the inputs of a kind, unless there are none or they have been read. It reads all of
+/// them, so that one read is enough for all rules.
 pub(super) fn next_read(observed: &ObservedStack, kind: ReferenceKind) -> Option<StackStep> {
     if matches!(versions(observed, kind), Fact::Known(_)) {
         return None;

@@ -46,7 +46,8 @@ pub(super) enum FailureKind {
     Counted,
     /// Its cause is outside the stack, so it does not count.
     Transient,
-    /// Another update has locked the stack, and the spec does not ask for retries: the user should check.
+    /// Another update has locked the stack, and the spec does not ask for retries: the user should
+    /// check.
     Locked,
 }
 

@@ -198,14 +198,14 @@ struct WriteBounds {
     effects: usize,
 }
 
-/// Requests: outputs, Workspace, Update. Effects: the status, the Workspace or the finalizer, the history
-/// of Updates, an event on the result, one on the outputs and one on what comes next.
+/// Requests: outputs, Workspace, Update. Effects: the status, the Workspace or the finalizer, the
+/// history of Updates, an event on the result, one on the outputs and one on what comes next.
 const STACK_BOUNDS: WriteBounds = WriteBounds {
     requests: 3,
     effects: 6,
 };
-/// Requests: admission, agent, run, outputs. Effects: the status, the admission and the acknowledgement
-/// or an event.
+/// Requests: admission, agent, run, outputs. Effects: the status, the admission and the
+/// acknowledgement or an event.
 const UPDATE_BOUNDS: WriteBounds = WriteBounds {
     requests: 4,
     effects: 3,
@@ -216,8 +216,8 @@ const WORKSPACE_BOUNDS: WriteBounds = WriteBounds {
     effects: 2,
 };
 
-/// A Stack's pass also has one effect for each Update that it releases and each prerequisite that it
-/// requests.
+/// A Stack's pass also has one effect for each Update that it releases and each prerequisite that
+/// it requests.
 pub(crate) fn stack_writes_are_bounded(requests: usize, plan: &Plan<stack::StackEffect>) {
     use stack::StackEffect::{ReleaseUpdate, RequestPrerequisite};
 
@@ -328,8 +328,8 @@ fn an_update_is_named_before_it_is_made(pass: &Reconciliation<stack::StackEffect
     }
 }
 
-/// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or nothing
-/// was ever applied.
+/// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or
+/// nothing was ever applied.
 fn nothing_is_owed(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     let owes = stack::ObservedStack::new(before.clone()).needs_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
@@ -361,7 +361,8 @@ fn nothing_is_left_behind(
     assert!(!(wants_destroy && has_resources), "{pass:#?}");
 }
 
-/// The same spec, request and revision are not run again once they have succeeded, unless the spec says so.
+/// The same spec, request and revision are not run again once they have succeeded, unless the spec
+/// says so.
 fn what_succeeded_is_run_again_by_resync_only(
     before: &Stack,
     pass: &Reconciliation<stack::StackEffect>,

@@ -1,4 +1,5 @@
-//! The laws of the machines, over lives of a Stack in a simulated cluster and over worlds of all sorts.
+//! The laws of the machines, over lives of a Stack in a simulated cluster and over worlds of all
+//! sorts.
 
 mod invariants;
 mod random_events;

@@ -17,7 +17,8 @@ use crate::{
     workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
-/// One step of a walk: what happens to which Stack, how much time passes, and how many looks follow at most.
+/// One step of a walk: what happens to which Stack, how much time passes, and how many looks follow
+/// at most.
 #[derive(Clone, Debug)]
 pub(super) struct WalkStep {
     stack: usize,

@@ -223,7 +223,8 @@ fn add_update(cluster: &mut SimulatedCluster, state: &str, operation: &str, dele
         .insert("demo-1".to_owned(), serde_json::from_value(update).unwrap());
 }
 
-/// The Workspace is what the Stack wants, and in this state, about this generation or the one before.
+/// The Workspace is what the Stack wants, and in this state, about this generation or the one
+/// before.
 fn add_workspace(cluster: &mut SimulatedCluster, state: &str, current: bool) {
     let mut applied = cluster.clone();
     applied.refusal = None;
@@ -406,8 +407,8 @@ fn workspace_invariants_hold_in_all_states() {
     }
 }
 
-/// The generated states reach every read. A pass that only reads leaves the cluster unchanged, as each
-/// read does ([`SimulatedCluster::read`]).
+/// The generated states reach every read. A pass that only reads leaves the cluster unchanged, as
+/// each read does ([`SimulatedCluster::read`]).
 #[test]
 fn reads_have_no_effect_in_generated_states() {
     let mut stacks = ReadingPasses::default();

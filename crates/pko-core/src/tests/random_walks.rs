@@ -1,7 +1,9 @@
-//! Random walks over what users, faults and time do. After each the faults stop, and everything comes to rest: each Stack
-//! is ready, says what it waits for, or is gone; and then nobody writes any more.
+//! Random walks over what users, faults and time do. After each the faults stop, and everything
+//! comes to rest: each Stack is ready, says what it waits for, or is gone; and then nobody writes
+//! any more.
 //!
-//! A walk that fails is told by its seed, which `PKO_SEED` replays (a range of them, too), and by the shortest walk that fails alike.
+//! A walk that fails is told by its seed, which `PKO_SEED` replays (a range of them, too), and by
+//! the shortest walk that fails alike.
 
 use std::{env, thread};
 
@@ -204,8 +206,8 @@ fn assert_nothing_is_orphaned(namespace: &SimulatedNamespace) {
     }
 }
 
-/// Nobody writes at the same time, nor because time passes, unless a retry, a resync or the end of an Update's time to
-/// live is due.
+/// Nobody writes at the same time, nor because time passes, unless a retry, a resync or the end of
+/// an Update's time to live is due.
 fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     let writes = namespace.writes();
     namespace.reconcile_all();

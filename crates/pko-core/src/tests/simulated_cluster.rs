@@ -1,5 +1,5 @@
-//! A small cluster: it answers the machines' questions and carries out their effects. What is written goes
-//! through JSON, as in a real one, and any write may be where the operator dies.
+//! A small cluster: it answers the machines' questions and carries out their effects. What is
+//! written goes through JSON, as in a real one, and any write may be where the operator dies.
 
 use std::collections::BTreeMap;
 
@@ -298,7 +298,8 @@ impl SimulatedCluster {
         self.collect();
     }
 
-    /// As the garbage collector does: an owner that is gone is no owner, and what has lost its last one goes.
+    /// As the garbage collector does: an owner that is gone is no owner, and what has lost its last
+    /// one goes.
     fn disown(&mut self, kind: &str) {
         let now = self.now;
         for update in self.updates.values_mut() {
@@ -326,7 +327,8 @@ impl SimulatedCluster {
         self.updates.retain(|_, update| !is_gone(&update.metadata));
     }
 
-    /// What belongs to a Stack that is deleted in the foreground goes first, and then the Stack is let go.
+    /// What belongs to a Stack that is deleted in the foreground goes first, and then the Stack is
+    /// let go.
     fn collect_in_foreground(&mut self) {
         let metadata = self.stack.as_ref().map(|stack| &stack.metadata);
         let metadata = metadata.filter(|metadata| metadata.deletion_timestamp.is_some());
@@ -757,7 +759,8 @@ impl SimulatedCluster {
         Ok(Ok(self.poll_run(&id)))
     }
 
-    /// No run is begun while another one is under way, except that of an Update that somebody tore out.
+    /// No run is begun while another one is under way, except that of an Update that somebody tore
+    /// out.
     fn assert_nothing_else_runs(&self, id: &str) {
         for update in self.updates.values() {
             let uid = update.metadata.uid.clone().unwrap_or_default();

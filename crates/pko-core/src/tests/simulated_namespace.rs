@@ -1,5 +1,5 @@
-//! Stacks side by side, each in its own small cluster. An object is looked at when something wakes it or when its time
-//! has come, as controllers do.
+//! Stacks side by side, each in its own small cluster. An object is looked at when something wakes
+//! it or when its time has come, as controllers do.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ pub(super) struct SimulatedNamespace {
     /// When each object is looked at next.
     due: BTreeMap<Key, Timestamp>,
     watched: Vec<WatchedObjects>,
-    /// Whoever waits for an object is_watching of its changes. Without that, deadlines alone keep things going.
+    /// Whoever waits for an object is_watching of its changes. Without that, deadlines alone keep
+    /// things going.
     pub(super) is_watching: bool,
 }
 

@@ -1,5 +1,5 @@
-//! An Update's run is begun once, whatever happens to the operator, the pod, the connection and the objects; and
-//! each look at what is not over names the next one.
+//! An Update's run is begun once, whatever happens to the operator, the pod, the connection and the
+//! objects; and each look at what is not over names the next one.
 
 use pko_api::names::{annotations, conditions::ConditionType};
 use proptest::prelude::*;
@@ -92,7 +92,8 @@ fn happen(cluster: &mut SimulatedCluster, event: RunEvent) {
     }
 }
 
-/// The laws are held up at each look: one is that no run is begun twice, another that there is a next look.
+/// The laws are held up at each look: one is that no run is begun twice, another that there is a
+/// next look.
 fn look(cluster: &mut SimulatedCluster) {
     cluster.advance(1);
     let _ = invariants::update(cluster, "demo-1");
@@ -115,7 +116,8 @@ proptest! {
         for event in events {
             happen(&mut cluster, event);
         }
-        // Then the world calms down: a Workspace that was deleted is deleted for good, and the rest is well.
+        // Then the world calms down: a Workspace that was deleted is deleted for good, and the rest
+        // is well.
         happen(&mut cluster, RunEvent::AgentBack);
         if cluster.workspace.is_none() {
             happen(&mut cluster, RunEvent::Deleted);

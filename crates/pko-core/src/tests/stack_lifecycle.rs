@@ -1,4 +1,5 @@
-//! Whole lives of a Stack, with the laws held up at each step, and with a death of the operator at each write.
+//! Whole lives of a Stack, with the laws held up at each step, and with a death of the operator at
+//! each write.
 
 use pko_api::{
     auto::v1alpha1::OperationType::{Destroy, Up},
@@ -45,8 +46,8 @@ pub(super) fn reconcile_round(cluster: &mut SimulatedCluster) -> Result<Option<i
     Ok(soonest)
 }
 
-/// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to look again;
-/// an operator that dies is started anew.
+/// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to
+/// look again; an operator that dies is started anew.
 pub(super) fn until(
     cluster: &mut SimulatedCluster,
     goal: &str,

@@ -1,8 +1,9 @@
-//! Where upstream's operator stays stuck, runs too often or forgets, by the weakness that it is: none of it happens here.
+//! Where upstream's operator stays stuck, runs too often or forgets, by the weakness that it is:
+//! none of it happens here.
 //!
-//! What needs an API server has its test there: objects that do not decode beside good ones (weakness 1), ghosts of what is
-//! gone (8), runs that outlive the manager (wish 2), locks of the dead (wish 5, its other half) and pending operations
-//! (wish 8).
+//! What needs an API server has its test there: objects that do not decode beside good ones
+//! (weakness 1), ghosts of what is gone (8), runs that outlive the manager (wish 2), locks of the
+//! dead (wish 5, its other half) and pending operations (wish 8).
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -57,7 +58,8 @@ fn run_to_unobserved_end(cluster: &mut SimulatedCluster) -> String {
     name
 }
 
-/// Weakness 2, and 3.12: the Update was complete, and was deleted before the Stack had recorded that.
+/// Weakness 2, and 3.12: the Update was complete, and was deleted before the Stack had recorded
+/// that.
 #[test]
 fn complete_update_deleted_early_is_recorded() {
     let mut cluster = new(&json!({}));
@@ -79,7 +81,8 @@ fn complete_update_that_vanished_is_created_again() {
     assert_eq!(cluster.log, [Up, Up]);
 }
 
-/// Weakness 2, 3.12 and wish 1: the manager died after it had named the Update and before it had made it.
+/// Weakness 2, 3.12 and wish 1: the manager died after it had named the Update and before it had
+/// made it.
 #[test]
 fn crash_between_update_name_and_creation_is_recovered() {
     let mut cluster = new(&json!({}));
@@ -134,7 +137,8 @@ fn failing_destroy_is_retried_with_backoff() {
     gone(&mut cluster);
 }
 
-/// Weakness 4: a Secret that is missing is upstream's `SpecInvalid`, and stays that after it was made.
+/// Weakness 4: a Secret that is missing is upstream's `SpecInvalid`, and stays that after it was
+/// made.
 #[test]
 fn missing_reference_is_rechecked() {
     let mut cluster = new(&json!({}));
@@ -340,7 +344,8 @@ fn outage_stalls_no_stack_forever() {
     }
 }
 
-/// Wish 5: a pod is killed in the midst of a run, and the lock that it held stays until somebody types `pulumi cancel`.
+/// Wish 5: a pod is killed in the midst of a run, and the lock that it held stays until somebody
+/// types `pulumi cancel`.
 #[test]
 fn lock_of_lost_run_is_removed() {
     let mut cluster = new(&json!({}));
@@ -386,8 +391,9 @@ fn foreign_lock_stays_and_is_reported() {
     }
 }
 
-/// Found by a walk: the answer to the creation of an Update was lost in a pass that had recorded the one before. What was
-/// kept of that pass must not take back the name of the new one: it would run beside the next.
+/// Found by a walk: the answer to the creation of an Update was lost in a pass that had recorded
+/// the one before. What was kept of that pass must not take back the name of the new one: it would
+/// run beside the next.
 #[test]
 fn update_with_lost_create_response_is_found() {
     let mut cluster = new(&json!({}));
@@ -404,8 +410,8 @@ fn update_with_lost_create_response_is_found() {
     assert!(!cluster.has_resources);
 }
 
-/// Found by a walk: whoever lets a Stack go by hand, as the message about a terminating namespace says, left an Update
-/// behind that nobody could delete, and the namespace with it.
+/// Found by a walk: whoever lets a Stack go by hand, as the message about a terminating namespace
+/// says, left an Update behind that nobody could delete, and the namespace with it.
 #[test]
 fn update_of_stack_without_finalizer_is_released() {
     let mut cluster = new(&json!({}));
@@ -418,8 +424,8 @@ fn update_of_stack_without_finalizer_is_released() {
     });
 }
 
-/// Found by a walk: the same while the garbage collector holds the Stack until the Update is gone, and the Update was held
-/// until the Stack had recorded it.
+/// Found by a walk: the same while the garbage collector holds the Stack until the Update is gone,
+/// and the Update was held until the Stack had recorded it.
 #[test]
 fn update_of_foreground_deleted_stack_is_released() {
     let mut cluster = new(&json!({}));
@@ -430,8 +436,8 @@ fn update_of_foreground_deleted_stack_is_released() {
     gone(&mut cluster);
 }
 
-/// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and stayed once the garbage
-/// collector had let the Stack go.
+/// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and
+/// stayed once the garbage collector had let the Stack go.
 #[test]
 fn workspace_of_foreground_delete_is_removed() {
     let mut cluster = new(&json!({}));

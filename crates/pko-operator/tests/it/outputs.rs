@@ -131,8 +131,8 @@ async fn outputs_are_published_to_named_objects() {
 
     // The failure is reported, the update still succeeded, and no secret is in the text.
     let told = [
-        "spec.outputsTo[4].keys.NOBODY wants the output \"nobody\", which the program does not export",
-        "spec.outputsTo[4].keys.TOKEN wants the output \"token\", which is secret and goes into no ConfigMap: use a Secret",
+        "spec.outputsTo[4].keys.NOBODY refers to output \"nobody\", which the program does not export; export it or remove the key",
+        "spec.outputsTo[4].keys.TOKEN refers to the secret output \"token\"; use a Secret instead of a ConfigMap",
         "spec.outputsTo[3]: the ConfigMap \"foreign\" does not belong to this Stack: delete it or choose another name",
     ];
     let told = told.join("; ");

@@ -1,4 +1,4 @@
-//! Lists and maps with more entries than a workspace can be made of.
+//! Lists and maps that are too long for a Workspace.
 
 use pko_api::Stack;
 

@@ -1,7 +1,8 @@
-//! What is wrong with a spec, told by field and value: the API server takes more than can be carried out. No I/O.
+//! Checks of a spec that the API server has accepted. Messages name the field and its value.
 //!
-//! A *problem* is what upstream's operator could not carry out either: the Stack is stalled. A *remark* is about what
-//! it carries out in its own way without a word: the Stack goes on in the same way, and says so in its condition.
+//! A *problem* stalls the Stack: upstream's operator could not carry out such a spec either. A
+//! *remark* is about a field that upstream's operator ignores silently: the Stack ignores it, too,
+//! and its condition reports that.
 
 mod lengths;
 mod nesting;
@@ -17,49 +18,49 @@ use pko_api::Stack;
 
 use super::ObservedStack;
 
-/// The first thing that it finds wrong.
+/// Returns the message about the first problem.
 type Check = fn(&Stack) -> Option<String>;
 
-/// What no workspace can be made of, be it for an update or for a destroy.
-const OF_THE_WORKSPACE: &[Check] = &[
+/// Checks for an update and for a destroy: no workspace can be created otherwise.
+const WORKSPACE_CHECKS: &[Check] = &[
     lengths::too_long, // before anything takes time in proportion to them
-    references::unusable,
-    references::unnameable,
-    repeated::variable,
-    repeated::key,
+    references::invalid_reference,
+    references::invalid_variable,
+    repeated::repeated_variable,
+    repeated::repeated_key,
     nesting::config,
 ];
 
-/// What a Stack that goes has no use for any more.
-const OF_AN_UPDATE: &[Check] = &[
-    prerequisites::without_time,
-    targets::unnameable,
-    targets::read_back,
+/// Checks for an update only.
+const UPDATE_CHECKS: &[Check] = &[
+    prerequisites::zero_duration,
+    targets::invalid_name,
+    targets::target_is_input,
 ];
 
-/// What the Stack goes on with.
-const REMARKS: &[Check] = &[sources::several, sources::several_credentials];
+/// Checks for remarks.
+const REMARKS: &[Check] = &[sources::several_sources, sources::several_credentials];
 
 /// Why the spec can't be carried out.
 pub(super) fn problem(observed: &ObservedStack) -> Option<String> {
     let stack = &observed.stack;
-    let updated: &[Check] = if observed.is_deleting() {
+    let update_checks: &[Check] = if observed.is_deleting() {
         &[]
     } else {
-        OF_AN_UPDATE
+        UPDATE_CHECKS
     };
-    let mut checks = OF_THE_WORKSPACE.iter().chain(updated);
+    let mut checks = WORKSPACE_CHECKS.iter().chain(update_checks);
     checks.find_map(|check| check(stack))
 }
 
-/// What the user should know of a spec that is carried out.
+/// Remarks on a spec that is carried out.
 pub(super) fn remark(stack: &Stack) -> Option<String> {
     let remarks: Vec<String> = REMARKS.iter().filter_map(|check| check(stack)).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// Fields as a sentence lists them: `a`, `a and b`, `a, b and c`.
-fn listed(fields: &[String]) -> String {
+/// Joins fields for a sentence: `a`, `a and b`, `a, b and c`.
+fn join_fields(fields: &[String]) -> String {
     match fields {
         [] => String::new(),
         [one] => one.clone(),

@@ -1,12 +1,12 @@
-//! References that can't be followed.
+//! Invalid references to Secrets and ConfigMaps.
 
 use pko_api::{
     Stack,
     pulumi::v1::{ResourceRef, ResourceRefType},
 };
 
-/// A reference of a kind that is not usable there, without its selector, or to another namespace.
-pub(super) fn unusable(stack: &Stack) -> Option<String> {
+/// Rejects a reference of an unsupported kind, without its selector, or to another namespace.
+pub(super) fn invalid_reference(stack: &Stack) -> Option<String> {
     use ResourceRefType::{ConfigMap, Literal, Secret};
 
     let spec = &stack.spec;
@@ -23,7 +23,7 @@ pub(super) fn unusable(stack: &Stack) -> Option<String> {
     })
 }
 
-/// What is wrong, in upstream's words where it has some, and what to do.
+/// The problem, in upstream's words if upstream has some, and the way out.
 fn problem(
     reference: &ResourceRef,
     usable: &[ResourceRefType],
@@ -35,7 +35,7 @@ fn problem(
         let problem = if old { "deprecated" } else { "unknown here" };
         return Some((
             format!("ref type \"{kind}\" is {problem}"),
-            format!("use {}", listed(usable)),
+            format!("use {}", join_kinds(usable)),
         ));
     }
     let selected = match kind {
@@ -50,11 +50,11 @@ fn problem(
             format!("add `{}`", selector(kind)),
         ));
     };
-    let own = |other: &&String| other.is_empty() || *other == namespace;
-    let foreign = selected.namespace.as_ref().filter(|other| !own(other))?;
+    let is_own = |other: &&String| other.is_empty() || *other == namespace;
+    let foreign = selected.namespace.as_ref().filter(|other| !is_own(other))?;
     Some((
         "cross-namespace refs are not allowed".to_owned(),
-        format!("namespace \"{foreign}\" is not the Stack's own, leave it out"),
+        format!("namespace \"{foreign}\" is not the Stack's own, remove it"),
     ))
 }
 
@@ -66,16 +66,16 @@ fn selector(kind: &ResourceRefType) -> &'static str {
     }
 }
 
-fn listed(usable: &[ResourceRefType]) -> String {
+fn join_kinds(usable: &[ResourceRefType]) -> String {
     let usable: Vec<&str> = usable.iter().map(ResourceRefType::as_str).collect();
     usable.join(" or ")
 }
 
-/// A variable of a name that no process can have.
-pub(super) fn unnameable(stack: &Stack) -> Option<String> {
+/// Rejects variables with names that no process can have.
+pub(super) fn invalid_variable(stack: &Stack) -> Option<String> {
     let mut names = stack.spec.env_refs.keys();
     let name = names.find(|name| name.is_empty() || name.contains(['=', '\0']))?;
     Some(format!(
-        "spec.envRefs has {name:?}, which is no name of a variable: rename it"
+        "spec.envRefs has {name:?}, which is not a valid variable name: rename it"
     ))
 }

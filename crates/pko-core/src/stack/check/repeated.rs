@@ -1,12 +1,12 @@
-//! Names that are given twice. Variables and config are lists by name: the API server refuses a Workspace that has one
-//! of them twice, and upstream's operator tries that for ever without a word.
+//! Repeated names. Variables and config are lists by name, so the API server rejects a Workspace
+//! that repeats one. Upstream's operator retries such a Workspace forever and reports nothing.
 
 use pko_api::Stack;
 
 use crate::stack::desired;
 
-/// A variable that a field of its own sets, too.
-pub(super) fn variable(stack: &Stack) -> Option<String> {
+/// Rejects a variable that another field sets, too.
+pub(super) fn repeated_variable(stack: &Stack) -> Option<String> {
     let spec = &stack.spec;
     let own = [
         (desired::BACKEND_VARIABLE, "backend", &spec.backend),
@@ -24,8 +24,8 @@ pub(super) fn variable(stack: &Stack) -> Option<String> {
     })
 }
 
-/// A config key in two of the five fields.
-pub(super) fn key(stack: &Stack) -> Option<String> {
+/// Rejects a config key in two of the five fields.
+pub(super) fn repeated_key(stack: &Stack) -> Option<String> {
     let spec = &stack.spec;
     let keys = spec.config.keys().map(|key| (key, "config"));
     let keys = keys.chain(spec.config_ref.keys().map(|key| (key, "configRef")));
@@ -33,7 +33,7 @@ pub(super) fn key(stack: &Stack) -> Option<String> {
     let keys = keys.chain(spec.secrets.keys().map(|key| (key, "secrets")));
     let keys = keys.chain(spec.secrets_ref.keys().map(|key| (key, "secretsRef")));
     let mut keys: Vec<(&String, &str)> = keys.collect();
-    // Stable: of two fields the one that comes first in the config is named first.
+    // A stable sort keeps the order of the fields.
     keys.sort_by_key(|(key, _)| *key);
     let mut neighbours = keys.iter().zip(keys.iter().skip(1));
     neighbours.find_map(|((key, field), (next, other))| {

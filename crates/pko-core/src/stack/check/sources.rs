@@ -1,25 +1,25 @@
-//! Sources and credentials of which only one is used. Upstream's operator takes the first without a word, and its users
-//! have such Stacks, so they go on.
+//! Several sources or credentials, of which only the first is used. Upstream's operator ignores the
+//! others silently and its users have such Stacks, so this is only a remark.
 
 use pko_api::{Stack, pulumi::v1::StackSpec};
 
-use super::listed;
+use super::join_fields;
 
-/// Several sources: git comes first, then Flux, then a Program.
-pub(super) fn several(stack: &Stack) -> Option<String> {
+/// Reports unused sources: git comes first, then Flux, then a Program.
+pub(super) fn several_sources(stack: &Stack) -> Option<String> {
     let spec = &stack.spec;
     let flux = spec.flux_source.as_ref().map(|_| "fluxSource");
     let program = spec.program_ref.as_ref().map(|_| "programRef");
-    let used = [git(spec), flux, program].into_iter().flatten();
+    let used = [git_field(spec), flux, program].into_iter().flatten();
     let (first, others) = first_and_others(used)?;
     Some(format!(
         "{} not used, because {first} comes first: keep one source",
-        are(&others)
+        with_verb(&others)
     ))
 }
 
-/// The field that makes git the source; one that says nothing does not.
-fn git(spec: &StackSpec) -> Option<&'static str> {
+/// The field that makes git the source. An empty field does not.
+fn git_field(spec: &StackSpec) -> Option<&'static str> {
     let text = |field: &Option<String>| field.as_ref().is_some_and(|text| !text.is_empty());
     let fields = [
         (text(&spec.project_repo), "projectRepo"),
@@ -34,7 +34,7 @@ fn git(spec: &StackSpec) -> Option<&'static str> {
     used.next().map(|(_, field)| field)
 }
 
-/// Several credentials for one repository, in the order in which they are tried.
+/// Reports unused credentials of a repository.
 pub(super) fn several_credentials(stack: &Stack) -> Option<String> {
     let spec = &stack.spec;
     let secret = spec.git_auth_secret.as_ref();
@@ -62,12 +62,12 @@ pub(super) fn several_credentials(stack: &Stack) -> Option<String> {
     let used = variants.into_iter().filter(|(used, _)| *used);
     let (first, others) = first_and_others(used.map(|(_, field)| field))?;
     Some(format!(
-        "the repository is looked at with {first} and not with {}: keep one",
-        listed(&others)
+        "several credentials: only {first} is used, not {}; keep one",
+        join_fields(&others)
     ))
 }
 
-/// The first of several fields, and the rest.
+/// The first of several fields, and the others.
 fn first_and_others(fields: impl Iterator<Item = &'static str>) -> Option<(String, Vec<String>)> {
     let mut fields = fields.map(|field| format!("spec.{field}"));
     let first = fields.next()?;
@@ -75,7 +75,7 @@ fn first_and_others(fields: impl Iterator<Item = &'static str>) -> Option<(Strin
     (!others.is_empty()).then_some((first, others))
 }
 
-fn are(fields: &[String]) -> String {
+fn with_verb(fields: &[String]) -> String {
     let verb = if fields.len() == 1 { "is" } else { "are" };
-    format!("{} {verb}", listed(fields))
+    format!("{} {verb}", join_fields(fields))
 }

@@ -1,4 +1,4 @@
-//! Where outputs can't go.
+//! Invalid targets of outputs.
 
 use pko_api::{
     Stack,
@@ -8,14 +8,14 @@ use pko_api::{
 /// The longest name of an object, and of a key in it.
 const LONGEST: usize = 253;
 
-/// An object or a key of a name that the API server does not take, or a key without an output.
-pub(super) fn unnameable(stack: &Stack) -> Option<String> {
+/// Rejects names and keys that the API server does not accept, and keys without an output.
+pub(super) fn invalid_name(stack: &Stack) -> Option<String> {
     let targets = stack.spec.outputs_to.iter().enumerate();
     targets.into_iter().find_map(|(index, target)| {
         let field = format!("spec.outputsTo[{index}]");
         if !is_name(&target.name) {
             return Some(format!(
-                "{field}.name is {:?}, which is no name of an object: use small letters, digits, `-` and `.`",
+                "{field}.name is {:?}, which is not a valid object name: use lowercase letters, digits, `-` and `.`",
                 target.name
             ));
         }
@@ -23,29 +23,32 @@ pub(super) fn unnameable(stack: &Stack) -> Option<String> {
         let bad = keys.find(|(key, output)| !is_key(key) || output.is_empty());
         bad.map(|(key, output)| {
             if output.is_empty() {
-                return format!("{field}.keys.{key} names no output: fill it in or leave it out");
+                return format!("{field}.keys.{key} has no output: name one or remove the key");
             }
             format!(
-                "{field}.keys has {key:?}, which is no key of an object: use letters, digits, `-`, `_` and `.`"
+                "{field}.keys has {key:?}, which is not a valid key: use letters, digits, `-`, `_` and `.`"
             )
         })
     })
 }
 
-/// As Kubernetes names Secrets and ConfigMaps: parts between dots that begin and end with a letter or a digit.
+/// Kubernetes' rule for Secrets and ConfigMaps: labels between dots, which begin and end with a
+/// letter or a digit.
 fn is_name(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
         let bytes = part.as_bytes();
         let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
             return false;
         };
-        inner(*first) && inner(*last) && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+        is_allowed(*first)
+            && is_allowed(*last)
+            && bytes.iter().all(|byte| is_allowed(*byte) || *byte == b'-')
     };
     name.len() <= LONGEST && name.split('.').all(is_part)
 }
 
-/// As Kubernetes names keys: they become files, so two dots may not begin one.
+/// Kubernetes' rule for keys: they become file names, so none begins with two dots.
 fn is_key(key: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=LONGEST).contains(&key.len())
@@ -54,14 +57,14 @@ fn is_key(key: &str) -> bool {
         && !key.starts_with("..")
 }
 
-/// An object that the Stack itself reads: each update would be the cause of the next one.
-pub(super) fn read_back(stack: &Stack) -> Option<String> {
-    let read = read(&stack.spec);
+/// Rejects a target that the Stack itself reads, because each update would start the next one.
+pub(super) fn target_is_input(stack: &Stack) -> Option<String> {
+    let inputs = inputs(&stack.spec);
     let targets = stack.spec.outputs_to.iter().enumerate();
     targets.into_iter().find_map(|(index, target)| {
-        let mut read = read.iter();
-        let same = |(_, kind, name): &&Read| *kind == target.kind && **name == target.name;
-        let (field, kind, name) = read.find(same)?;
+        let mut inputs = inputs.iter();
+        let is_same = |(_, kind, name): &&TargetInput| *kind == target.kind && **name == target.name;
+        let (field, kind, name) = inputs.find(is_same)?;
         Some(format!(
             "spec.outputsTo[{index}] writes the {kind:?} \"{name}\" that spec.{field} reads: choose another name"
         ))
@@ -69,37 +72,37 @@ pub(super) fn read_back(stack: &Stack) -> Option<String> {
 }
 
 /// A field, and the object that it reads.
-type Read<'spec> = (&'static str, OutputsKind, &'spec String);
+type TargetInput<'spec> = (&'static str, OutputsKind, &'spec String);
 
-fn read(spec: &StackSpec) -> Vec<Read<'_>> {
+fn inputs(spec: &StackSpec) -> Vec<TargetInput<'_>> {
     use OutputsKind::{ConfigMap, Secret};
 
-    let mut read: Vec<Read<'_>> = Vec::new();
-    read.extend(spec.envs.iter().map(|name| ("envs", ConfigMap, name)));
-    read.extend(
+    let mut inputs: Vec<TargetInput<'_>> = Vec::new();
+    inputs.extend(spec.envs.iter().map(|name| ("envs", ConfigMap, name)));
+    inputs.extend(
         spec.env_secrets
             .iter()
             .map(|name| ("envSecrets", Secret, name)),
     );
     let token = spec.access_token_secret.iter();
-    read.extend(token.map(|name| ("accessTokenSecret", Secret, name)));
+    inputs.extend(token.map(|name| ("accessTokenSecret", Secret, name)));
     let git = spec.git_auth_secret.iter();
-    read.extend(git.map(|name| ("gitAuthSecret", Secret, name)));
+    inputs.extend(git.map(|name| ("gitAuthSecret", Secret, name)));
     let config = spec.config_ref.values();
-    read.extend(config.map(|reference| ("configRef", ConfigMap, &reference.name)));
+    inputs.extend(config.map(|reference| ("configRef", ConfigMap, &reference.name)));
     let config = spec.config_refs.values();
-    read.extend(config.map(|reference| ("configRefs", ConfigMap, &reference.name)));
+    inputs.extend(config.map(|reference| ("configRefs", ConfigMap, &reference.name)));
     for (field, references) in [
         ("envRefs", &spec.env_refs),
         ("secretsRef", &spec.secrets_ref),
     ] {
-        let references = references.values().filter_map(referred);
-        read.extend(references.map(|(kind, name)| (field, kind, name)));
+        let references = references.values().filter_map(selected_object);
+        inputs.extend(references.map(|(kind, name)| (field, kind, name)));
     }
-    read
+    inputs
 }
 
-fn referred(reference: &ResourceRef) -> Option<(OutputsKind, &String)> {
+fn selected_object(reference: &ResourceRef) -> Option<(OutputsKind, &String)> {
     match reference.reference_type {
         ResourceRefType::Secret => {
             let selected = reference.secret.as_ref()?;

@@ -103,11 +103,11 @@ fn unresolvable_reference_is_named() {
         ),
         (
             json!({ "envRefs": { "A": secret("other") } }),
-            "cross-namespace refs are not allowed (spec.envRefs.A: namespace \"other\" is not the Stack's own, leave it out)",
+            "cross-namespace refs are not allowed (spec.envRefs.A: namespace \"other\" is not the Stack's own, remove it)",
         ),
         (
             json!({ "secretsRef": { "a": secret("other") } }),
-            "cross-namespace refs are not allowed (spec.secretsRef.a: namespace \"other\" is not the Stack's own, leave it out)",
+            "cross-namespace refs are not allowed (spec.secretsRef.a: namespace \"other\" is not the Stack's own, remove it)",
         ),
     ]);
 }
@@ -125,11 +125,11 @@ fn invalid_variable_name_is_rejected() {
     refused([
         (
             json!({ "envRefs": { "": literal() } }),
-            "spec.envRefs has \"\", which is no name of a variable: rename it",
+            "spec.envRefs has \"\", which is not a valid variable name: rename it",
         ),
         (
             json!({ "envRefs": { "A=B": literal() } }),
-            "spec.envRefs has \"A=B\", which is no name of a variable: rename it",
+            "spec.envRefs has \"A=B\", which is not a valid variable name: rename it",
         ),
     ]);
     taken([json!({ "envRefs": { "a.b-c d": literal() } })]);
@@ -190,8 +190,8 @@ fn prerequisite_duration_must_be_positive() {
         assert_eq!(
             said(within(duration)).unwrap(),
             format!(
-                "spec.prerequisites[1].requirement.succeededWithinDuration is \"{duration}\", which no success can be \
-                 within: write it like `10m` or `1h30m`, or leave it out"
+                "spec.prerequisites[1].requirement.succeededWithinDuration is \"{duration}\", \
+                 which is not a positive duration: write it like `10m` or `1h30m`, or remove it"
             )
         );
     }
@@ -219,7 +219,7 @@ fn outputs_go_to_objects_and_keys_that_can_be() {
         assert_eq!(
             said(target(name, json!({}))).unwrap(),
             format!(
-                "spec.outputsTo[0].name is {name:?}, which is no name of an object: use small letters, digits, `-` and `.`"
+                "spec.outputsTo[0].name is {name:?}, which is not a valid object name: use lowercase letters, digits, `-` and `.`"
             )
         );
     }
@@ -228,14 +228,14 @@ fn outputs_go_to_objects_and_keys_that_can_be() {
         assert_eq!(
             said(target("good", json!({ key: "url" }))).unwrap(),
             format!(
-                "spec.outputsTo[0].keys has {key:?}, which is no key of an object: use letters, digits, `-`, `_` and `.`"
+                "spec.outputsTo[0].keys has {key:?}, which is not a valid key: use letters, digits, `-`, `_` and `.`"
             )
         );
     }
     assert!(said(target("good", json!({ "k".repeat(254): "url" }))).is_some());
     assert_eq!(
         said(target("good", json!({ "URL": "" }))).unwrap(),
-        "spec.outputsTo[0].keys.URL names no output: fill it in or leave it out"
+        "spec.outputsTo[0].keys.URL has no output: name one or remove the key"
     );
     taken([
         target("a", json!({})),
@@ -361,14 +361,14 @@ fn several_credentials_are_listed_in_order_of_use() {
         (
             json!({ "gitAuthSecret": "s", "gitAuth": { "accessToken": secret("") } }),
             Some(
-                "the repository is looked at with spec.gitAuthSecret and not with spec.gitAuth.accessToken: keep one",
+                "several credentials: only spec.gitAuthSecret is used, not spec.gitAuth.accessToken; keep one",
             ),
         ),
         (
             json!({ "gitAuth": { "basicAuth": basic, "githubApp": app, "accessToken": secret(""), "sshAuth": ssh } }),
             Some(
-                "the repository is looked at with spec.gitAuth.sshAuth and not with spec.gitAuth.accessToken, \
-                 spec.gitAuth.githubApp and spec.gitAuth.basicAuth: keep one",
+                "several credentials: only spec.gitAuth.sshAuth is used, not spec.gitAuth.accessToken, \
+                 spec.gitAuth.githubApp and spec.gitAuth.basicAuth; keep one",
             ),
         ),
     ] {
@@ -378,13 +378,13 @@ fn several_credentials_are_listed_in_order_of_use() {
 }
 
 #[test]
-fn several_remarks_are_one_sentence_after_another() {
+fn several_remarks_are_joined() {
     let spec = json!({
         "projectRepo": "https://x/y/z", "programRef": program(),
         "gitAuthSecret": "s", "gitAuth": { "accessToken": secret("") },
     });
     let remark = remark(&stack(spec)).unwrap();
-    assert_eq!(remark.matches("; ").count(), 1, "{remark}");
+    assert_eq!(remark.matches("keep one").count(), 2, "{remark}");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn check_messages_hide_secret_values() {
         "envRefs": { "A=": literal() }, "outputsTo": [{ "kind": "Secret", "name": "UPPER" }],
     });
     let stack = stack(spec);
-    for check in OF_THE_WORKSPACE.iter().chain(OF_AN_UPDATE).chain(REMARKS) {
+    for check in WORKSPACE_CHECKS.iter().chain(UPDATE_CHECKS).chain(REMARKS) {
         let said = check(&stack).unwrap_or_default();
         assert!(!said.contains("hunter2"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! The config of a workspace's stack.
+//! The config of a Workspace's stack.
 
 use pko_api::{
     auto::v1alpha1::{ConfigItem, ConfigValueFrom},
@@ -29,14 +29,14 @@ pub(super) fn items(spec: &StackSpec, volumes: &mut Volumes) -> Vec<ConfigItem> 
         items.push(item(key, Content::Inline(value.as_str().into()), true));
     }
     for (key, reference) in &spec.secrets_ref {
-        let content = secret(reference, volumes);
+        let content = secret_content(reference, volumes);
         items.extend(content.map(|content| item(key, content, true)));
     }
     items
 }
 
-/// What a reference stands for; nothing where the rule on references has refused it.
-fn secret(reference: &ResourceRef, volumes: &mut Volumes) -> Option<Content> {
+/// The value of a reference; none for one that the check of references rejects.
+fn secret_content(reference: &ResourceRef, volumes: &mut Volumes) -> Option<Content> {
     match &reference.reference_type {
         ResourceRefType::Literal => {
             let literal = reference.literal.as_ref()?;

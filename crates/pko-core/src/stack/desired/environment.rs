@@ -1,4 +1,4 @@
-//! The environment variables of a workspace.
+//! The environment variables of a Workspace.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapEnvSource, ConfigMapKeySelector, EnvFromSource, EnvVar, EnvVarSource, SecretEnvSource,
@@ -12,10 +12,10 @@ use super::present;
 pub(in crate::stack) const BACKEND_VARIABLE: &str = "PULUMI_BACKEND_URL";
 /// Set by `spec.accessTokenSecret`.
 pub(in crate::stack) const TOKEN_VARIABLE: &str = "PULUMI_ACCESS_TOKEN";
-/// The key of the token in that Secret.
+/// The key of that Secret.
 const TOKEN_KEY: &str = "accessToken";
 
-/// Backend and token first, then the references by name.
+/// The backend and the token, then the references by name.
 pub(super) fn variables(spec: &StackSpec) -> Vec<EnvVar> {
     let backend = present(spec.backend.as_ref()).map(|url| literal(BACKEND_VARIABLE, url));
     let token = present(spec.access_token_secret.as_ref())
@@ -27,7 +27,7 @@ pub(super) fn variables(spec: &StackSpec) -> Vec<EnvVar> {
     backend.into_iter().chain(token).chain(references).collect()
 }
 
-/// What a reference stands for; nothing where the rule on references has refused it.
+/// The variable of a reference; none for one that the check of references rejects.
 fn variable(name: &str, reference: &ResourceRef) -> Option<EnvVar> {
     match &reference.reference_type {
         ResourceRefType::Literal => {
@@ -57,7 +57,7 @@ fn from_secret(name: &str, secret: &str, key: &str) -> EnvVar {
         key: key.to_owned(),
         optional: None,
     };
-    referred(
+    with_source(
         name,
         EnvVarSource {
             secret_key_ref: Some(selector),
@@ -72,7 +72,7 @@ fn from_config_map(name: &str, config_map: &KeySelector) -> EnvVar {
         key: config_map.key.clone(),
         optional: None,
     };
-    referred(
+    with_source(
         name,
         EnvVarSource {
             config_map_key_ref: Some(selector),
@@ -81,7 +81,7 @@ fn from_config_map(name: &str, config_map: &KeySelector) -> EnvVar {
     )
 }
 
-fn referred(name: &str, source: EnvVarSource) -> EnvVar {
+fn with_source(name: &str, source: EnvVarSource) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: None,

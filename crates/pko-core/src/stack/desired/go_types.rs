@@ -1,5 +1,5 @@
-//! What Go's types leave out: a user's `hostNetwork: false` says nothing, and is not stored. The table is of Kubernetes' own
-//! types; a test asks them field by field whether it is right.
+//! Fields that Go's types omit: `hostNetwork: false` has no effect and is not stored. The table
+//! describes Kubernetes' own types; a test compares it with them field by field.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 static TYPES: LazyLock<HashMap<&'static str, Vec<GoField>>> =
     LazyLock::new(|| parse(include_str!("go_types.txt")));
 
-/// A field that is not written in each case, or in which there are such fields.
+/// A field that may be omitted, or whose value may have omitted fields.
 struct GoField {
     name: &'static str,
-    /// It is left out where it is zero or empty.
+    /// It is omitted if it is zero or empty.
     is_omitted: bool,
-    /// Of the object, or of the items of the list; nothing for plain values.
+    /// The type of the object or of the list's items; empty for plain values.
     kind: &'static str,
 }
 
@@ -46,7 +46,7 @@ fn field(word: &'static str) -> Option<GoField> {
     })
 }
 
-/// Takes away what an object of this type of Go's does not write.
+/// Removes the fields that this Go type omits.
 pub(super) fn trim(object: &mut JsonObject, kind: &str) {
     for field in TYPES.get(kind).into_iter().flatten() {
         let Some(value) = object.get_mut(field.name) else {

@@ -1,4 +1,4 @@
-//! The Workspace and the Update that a Stack wants.
+//! The Workspace and the Update of a Stack, as they should be.
 
 mod config;
 mod environment;
@@ -23,7 +23,7 @@ pub use update::UpdateName;
 pub(super) use update::{DesiredUpdate, operation, update};
 pub(super) use update_template::problem as update_template_problem;
 pub use workspace::workspace_name;
-pub(super) use workspace::{disowned, workspace};
+pub(super) use workspace::{without_owner, workspace};
 
 pub(super) fn stack_labels(stack: &Stack) -> BTreeMap<String, String> {
     let name = stack.metadata.name.clone().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(super) fn owner(stack: &Stack, controller: bool) -> OwnerReference {
     }
 }
 
-/// A text that says something: upstream takes an empty one for none.
+/// The text, unless it is empty: upstream ignores an empty one.
 fn present(text: Option<&String>) -> Option<&String> {
     text.filter(|text| !text.is_empty())
 }

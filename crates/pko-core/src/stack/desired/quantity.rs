@@ -1,11 +1,11 @@
-//! Quantities, such as `500m` or `1Gi`, as Kubernetes itself writes them: `0.5` and `500m` are the same to it, and
-//! another text for the same amount would still be another spec.
+//! Quantities in Kubernetes' canonical form. It stores `0.5` as `500m`, and another text for the
+//! same amount would be another spec.
 
-/// Powers of a thousand, from a billionth on.
+/// Powers of 1000, from 10⁻⁹.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// Powers of 1024.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// What is counted in: nothing smaller is told apart.
+/// The smallest unit of a quantity is 10⁻⁹.
 const UNITS_IN_ONE: i128 = 1_000_000_000;
 
 /// An amount, in billionths.
@@ -14,19 +14,19 @@ struct Amount {
     binary: bool,
 }
 
-/// The same amount in the one text that Kubernetes has for it; nothing for a text of another form, which stays as it is.
+/// The canonical text; none for a text of another form, which stays unchanged.
 pub(super) fn canonical(text: &str) -> Option<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
         None => ("", text),
     };
-    let amount = parsed(digits)?;
-    let (number, suffix) = in_binary(&amount).unwrap_or_else(|| in_decimal(&amount));
+    let amount = parse(digits)?;
+    let (number, suffix) = to_binary(&amount).unwrap_or_else(|| to_decimal(&amount));
     let sign = if number == 0 { "" } else { sign };
     Some(format!("{sign}{number}{suffix}"))
 }
 
-fn parsed(text: &str) -> Option<Amount> {
+fn parse(text: &str) -> Option<Amount> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -34,18 +34,18 @@ fn parsed(text: &str) -> Option<Amount> {
     let (unit, binary) = unit(suffix)?;
     let units = digits.checked_mul(unit)?;
     let parts = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    // What is finer is rounded by Kubernetes; nobody asks for that.
+    // Kubernetes rounds a finer amount; such amounts do not occur in practice.
     (units % parts == 0).then_some(Amount {
         billionths: units / parts,
         binary,
     })
 }
 
-/// What a suffix stands for, in billionths, and whether it is one of the binary ones.
+/// The factor of a suffix, in billionths, and whether it is a binary one.
 fn unit(suffix: &str) -> Option<(i128, bool)> {
     let power = |suffixes: &[&str]| {
-        let place = suffixes.iter().position(|known| *known == suffix)?;
-        u32::try_from(place).ok()
+        let index = suffixes.iter().position(|other| *other == suffix)?;
+        u32::try_from(index).ok()
     };
     if let Some(power) = power(&DECIMAL) {
         return Some((1000_i128.checked_pow(power)?, false));
@@ -54,22 +54,22 @@ fn unit(suffix: &str) -> Option<(i128, bool)> {
     Some((unit.checked_mul(UNITS_IN_ONE)?, true))
 }
 
-/// Only for whole amounts from one Ki on.
-fn in_binary(amount: &Amount) -> Option<(i128, &'static str)> {
+/// Applies to whole amounts of at least 1 Ki.
+fn to_binary(amount: &Amount) -> Option<(i128, &'static str)> {
     let whole = amount.billionths / UNITS_IN_ONE;
     let exact = amount.billionths % UNITS_IN_ONE == 0;
     let usable = amount.binary && exact && whole >= 1024;
     usable.then(|| largest_unit(whole, 1024, std::iter::once("").chain(BINARY)))
 }
 
-fn in_decimal(amount: &Amount) -> (i128, &'static str) {
+fn to_decimal(amount: &Amount) -> (i128, &'static str) {
     if amount.billionths == 0 {
         return (0, "");
     }
     largest_unit(amount.billionths, 1000, DECIMAL.into_iter())
 }
 
-/// The number in the largest unit in which it is whole.
+/// The number in the largest unit that gives a whole number.
 fn largest_unit(
     mut number: i128,
     step: i128,
@@ -88,7 +88,7 @@ fn largest_unit(
 mod tests {
     use super::*;
 
-    /// What Kubernetes' own package makes of these.
+    /// The expected texts are those of Kubernetes' own package.
     #[test]
     fn amounts_are_written_as_kubernetes_writes_them() {
         for (text, expected) in [

@@ -1,6 +1,7 @@
-//! The form in which Go's types write a pod, which is the one that upstream stores: what they always write, what they
-//! leave out, and amounts in their one text. A Workspace in another form is another Workspace to the API server, and its
-//! pod would be replaced when a Stack is taken over.
+//! The form in which Go's types serialize a pod, which upstream stores: fields that are always
+//! written, fields that are omitted, and canonical quantities. For the API server a Workspace in
+//! another form is a change, which would replace the pod of a Stack that is taken over from
+//! upstream.
 
 use pko_api::JsonObject;
 use serde_json::{Value, json};
@@ -10,30 +11,30 @@ use super::{go_types, quantity};
 /// The lists of containers in a pod.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Takes away what says nothing to Go's types, which a template has gone through before it is laid over anything.
+/// Removes the fields that Go's types omit. Upstream decodes a template before it merges it.
 pub(super) fn trim_workspace(spec: &mut JsonObject) {
     each(spec, "env", |variable| go_types::trim(variable, "EnvVar"));
     each(spec, "envFrom", |source| {
         go_types::trim(source, "EnvFromSource");
     });
-    let template = existing(spec, "podTemplate");
-    if let Some(pod) = template.and_then(|template| existing(template, "spec")) {
+    let template = find_object(spec, "podTemplate");
+    if let Some(pod) = template.and_then(|template| find_object(template, "spec")) {
         go_types::trim(pod, "PodSpec");
     }
 }
 
-/// Gives the spec of a Workspace this form.
+/// Converts the spec of a Workspace.
 pub(super) fn settle_workspace(spec: &mut JsonObject) {
-    // What it says of its main container has the fields of one.
+    // The spec itself has the fields of its main container.
     settle_container(spec);
     trim_workspace(spec);
-    if let Some(template) = filled(spec, "podTemplate") {
-        filled(template, "metadata");
-        filled(template, "spec").map(settle_pod);
+    if let Some(template) = ensure_object(spec, "podTemplate") {
+        ensure_object(template, "metadata");
+        ensure_object(template, "spec").map(settle_pod);
     }
 }
 
-/// Gives the spec of a pod this form. What our types don't know is kept.
+/// Converts the spec of a pod. Unknown fields are kept.
 pub fn settle_pod(pod: &mut JsonObject) {
     for list in CONTAINERS {
         each(pod, list, settle_container);
@@ -44,9 +45,9 @@ pub fn settle_pod(pod: &mut JsonObject) {
 }
 
 fn settle_container(container: &mut JsonObject) {
-    filled(container, "resources").map(settle_resources);
+    ensure_object(container, "resources").map(settle_resources);
     each(container, "env", |variable| {
-        if let Some(source) = existing(variable, "valueFrom") {
+        if let Some(source) = find_object(variable, "valueFrom") {
             settle_field(source);
         }
     });
@@ -58,40 +59,40 @@ fn settle_resources(resources: &mut JsonObject) {
 }
 
 fn settle_volume(volume: &mut JsonObject) {
-    if let Some(folder) = existing(volume, "emptyDir") {
+    if let Some(folder) = find_object(volume, "emptyDir") {
         settle_amount(folder, "sizeLimit");
     }
     if let Some(claim) =
-        existing(volume, "ephemeral").and_then(|claim| existing(claim, "volumeClaimTemplate"))
+        find_object(volume, "ephemeral").and_then(|claim| find_object(claim, "volumeClaimTemplate"))
     {
-        filled(claim, "metadata");
-        let spec = filled(claim, "spec");
-        spec.and_then(|spec| filled(spec, "resources"))
+        ensure_object(claim, "metadata");
+        let spec = ensure_object(claim, "spec");
+        spec.and_then(|spec| ensure_object(spec, "resources"))
             .map(settle_resources);
     }
     settle_files(volume);
-    if let Some(projected) = existing(volume, "projected") {
+    if let Some(projected) = find_object(volume, "projected") {
         each(projected, "sources", settle_files);
     }
 }
 
-/// Files with what the pod knows of itself.
+/// Files with fields of the pod itself.
 fn settle_files(volume: &mut JsonObject) {
-    if let Some(files) = existing(volume, "downwardAPI") {
+    if let Some(files) = find_object(volume, "downwardAPI") {
         each(files, "items", settle_field);
     }
 }
 
-/// A reference to what a container may use.
+/// A reference to a resource of a container.
 fn settle_field(reference: &mut JsonObject) {
-    if let Some(field) = existing(reference, "resourceFieldRef") {
+    if let Some(field) = find_object(reference, "resourceFieldRef") {
         field.entry("divisor").or_insert_with(|| json!("0"));
         settle_amount(field, "divisor");
     }
 }
 
 fn settle_amounts(parent: &mut JsonObject, field: &str) {
-    if let Some(amounts) = existing(parent, field) {
+    if let Some(amounts) = find_object(parent, field) {
         let names: Vec<String> = amounts.keys().cloned().collect();
         for name in names {
             settle_amount(amounts, &name);
@@ -110,8 +111,8 @@ fn settle_amount(parent: &mut JsonObject, field: &str) {
     parent.insert(field.to_owned(), text.into());
 }
 
-/// The object in this field, an empty one if there is none.
-fn filled<'parent>(
+/// The object in this field, which is created if it is missing.
+fn ensure_object<'parent>(
     parent: &'parent mut JsonObject,
     field: &str,
 ) -> Option<&'parent mut JsonObject> {
@@ -119,7 +120,7 @@ fn filled<'parent>(
     value.as_object_mut()
 }
 
-fn existing<'parent>(
+fn find_object<'parent>(
     parent: &'parent mut JsonObject,
     field: &str,
 ) -> Option<&'parent mut JsonObject> {
@@ -132,8 +133,8 @@ fn each(parent: &mut JsonObject, list: &str, settle: impl Fn(&mut JsonObject)) {
     items.filter_map(Value::as_object_mut).for_each(settle);
 }
 
-fn remove_if(parent: &mut JsonObject, field: &str, silent: &Value) {
-    if parent.get(field) == Some(silent) {
+fn remove_if(parent: &mut JsonObject, field: &str, removable: &Value) {
+    if parent.get(field) == Some(removable) {
         parent.remove(field);
     }
 }

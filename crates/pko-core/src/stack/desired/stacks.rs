@@ -1,4 +1,4 @@
-//! The stacks of a workspace: those that a template brings, and the Stack's own.
+//! The stacks of a Workspace: those of the template, and the Stack's own.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{config, present, template::Template, volumes::Volumes};
 
-/// The Stack's own, with what its config needs to have mounted.
+/// The Stack's own, whose config may add volumes.
 pub(super) fn own(spec: &StackSpec, volumes: &mut Volumes) -> WorkspaceStack {
     WorkspaceStack {
         name: spec.stack.clone(),
@@ -18,28 +18,28 @@ pub(super) fn own(spec: &StackSpec, volumes: &mut Volumes) -> WorkspaceStack {
     }
 }
 
-/// Adds the Stack's own to those of the template. What the template says of that very one is laid over it: a list by
-/// name has each name once.
+/// Appends the Stack's own to those of the template. An entry of the template with the same name is
+/// merged over it, because a list by name has each name once.
 ///
 /// # Errors
-/// What in the template can't be merged, by its field.
+/// The field of the template that can't be merged.
 pub(super) fn append(
     own: WorkspaceStack,
     template: &Template,
     spec: &mut JsonObject,
 ) -> Result<(), String> {
-    let listed = list(spec.remove("stacks"));
+    let listed = into_list(spec.remove("stacks"));
     let is_own = |stack: &Value| stack.get("name").is_some_and(|name| *name == own.name);
     let (about_own, others): (Vec<Value>, Vec<Value>) = listed.into_iter().partition(is_own);
-    let place = |stacks: Vec<Value>| json!({ "spec": { "stacks": stacks } });
+    let with_path = |stacks: Vec<Value>| json!({ "spec": { "stacks": stacks } });
     let own = without_repeated_config(own, &about_own);
-    let mut merged = template.merged(place(vec![json!(own)]), &place(about_own))?;
-    let own = list(merged.pointer_mut("/spec/stacks").map(Value::take));
+    let mut merged = template.merge(with_path(vec![json!(own)]), &with_path(about_own))?;
+    let own = into_list(merged.pointer_mut("/spec/stacks").map(Value::take));
     spec.insert("stacks".to_owned(), others.into_iter().chain(own).collect());
     Ok(())
 }
 
-/// Config that is said again is replaced: half a value from here and half a file from there is neither.
+/// Removes config that the template repeats. A merge could mix an inline value with a file.
 fn without_repeated_config(mut own: WorkspaceStack, about_own: &[Value]) -> WorkspaceStack {
     let items = about_own.iter().filter_map(|stack| stack.get("config"));
     let items = items.filter_map(Value::as_array).flatten();
@@ -50,7 +50,7 @@ fn without_repeated_config(mut own: WorkspaceStack, about_own: &[Value]) -> Work
     own
 }
 
-fn list(value: Option<Value>) -> Vec<Value> {
+fn into_list(value: Option<Value>) -> Vec<Value> {
     match value {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),

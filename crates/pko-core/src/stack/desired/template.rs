@@ -1,5 +1,5 @@
-//! Templates: laid over what the operator makes, as Kubernetes' strategic merge does it. Whose the object is, and what
-//! became of it, is not theirs to say.
+//! Templates: merged over the operator's objects like a strategic merge patch. They change neither
+//! the owner nor the status.
 
 use pko_api::{Decoded, JsonObject, StoredKind};
 use serde::Serialize;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::merge::{self, MergeSchema};
 
-/// What a template may say of an object's metadata.
+/// The fields of an object's metadata that a template may set.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "finalizers"];
 
 /// A template of a Stack.
 pub(super) struct Template {
-    /// The field that holds it, for whoever has to mend it.
+    /// The field of the Stack that contains it, for messages.
     field: &'static str,
     kind: &'static MergeSchema,
-    /// The part of it that counts.
+    /// The part of it that is merged.
     patch: Value,
 }
 
@@ -38,28 +38,28 @@ impl Template {
         Self { field, kind, patch }
     }
 
-    /// The object with the template over it.
+    /// Merges the template over the object.
     ///
     /// # Errors
-    /// What in the template can't be merged, by its field.
-    pub(super) fn over(&self, object: &impl Serialize) -> Result<Value, String> {
+    /// The field of the template that can't be merged.
+    pub(super) fn merge_over(&self, object: &impl Serialize) -> Result<Value, String> {
         let object = serde_json::to_value(object).map_err(|error| self.problem(error))?;
-        self.merged(object, &self.patch)
+        self.merge(object, &self.patch)
     }
 
-    /// A part of the object with a part of the template over it.
+    /// Merges a part of the template over a part of the object.
     ///
     /// # Errors
-    /// As for the whole.
-    pub(super) fn merged(&self, object: Value, patch: &Value) -> Result<Value, String> {
+    /// The field of the template that can't be merged.
+    pub(super) fn merge(&self, object: Value, patch: &Value) -> Result<Value, String> {
         merge::merge(self.kind, object, patch).map_err(|error| self.problem(error))
     }
 
-    /// The object as its type.
+    /// Decodes a merged object.
     ///
     /// # Errors
-    /// What the template has made of it that its type does not have, by its field.
-    pub(super) fn decoded<K: StoredKind + Clone>(&self, object: Value) -> Result<K, String> {
+    /// The field that the template has made invalid.
+    pub(super) fn decode<K: StoredKind + Clone>(&self, object: Value) -> Result<K, String> {
         let decoded = Decoded::<K>::from_value(object).map_err(|error| self.problem(error))?;
         let decoded = decoded.as_result();
         decoded
@@ -67,7 +67,7 @@ impl Template {
             .map_err(|undecodable| self.problem(&undecodable.error))
     }
 
-    /// What is wrong with it, with the path of the field in the Stack.
+    /// The problem, with the path of the field in the Stack.
     pub(super) fn problem(&self, problem: impl std::fmt::Display) -> String {
         format!("{}.{problem}", self.field)
     }

@@ -1,4 +1,4 @@
-//! The Update that a Stack wants.
+//! The next Update of a Stack.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,13 +17,14 @@ use crate::{
     workspace::owner_reference,
 };
 
-/// So many digits has the time in milliseconds, which is what upstream uses.
+/// Upstream has this many: the time in milliseconds.
 const NAME_DIGITS: usize = 11;
-/// How long an Update stays after its end.
+/// How long an Update is kept after its end.
 const UPDATE_LIFETIME: Duration = Duration::from_hours(24);
 
-/// The name of a new Update: the Stack's, and eleven hexadecimal digits as upstream's have them. They follow from what the
-/// Update is for and what came before it, so that the same one is never made twice.
+/// The name of a new Update: the Stack's name and eleven hexadecimal digits, as upstream's. The
+/// digits derive from the Update's purpose and from the Update before it, so that no Update is
+/// created twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateName(String);
 
@@ -63,7 +64,7 @@ impl UpdateName {
     }
 }
 
-/// What the next Update does.
+/// The operation of the next Update.
 pub(in crate::stack) fn operation(
     observed: &ObservedStack,
     status: &StackStatus,
@@ -81,7 +82,7 @@ pub(in crate::stack) fn operation(
     }
 }
 
-/// Whether the refresh that comes first is done for the same spec, request and revision.
+/// Whether the refresh before an update has succeeded for the same spec, request and revision.
 fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
     status.last_update.as_ref().is_some_and(|last| {
         finished_update::is_pre_update_refresh(last)
@@ -91,35 +92,34 @@ fn is_refreshed(status: &StackStatus, current: &CurrentUpdate) -> bool {
     })
 }
 
-/// An Update that is to be made.
+/// What the next Update is for.
 pub(in crate::stack) struct DesiredUpdate<'trigger> {
     pub(in crate::stack) operation: OperationType,
-    /// Why.
     pub(in crate::stack) message: &'trigger str,
     pub(in crate::stack) urgency: Urgency,
     pub(in crate::stack) name: UpdateName,
 }
 
-/// An Update of a Stack.
+/// The next Update of a Stack.
 ///
 /// # Errors
-/// The template makes something of it that can't be.
+/// The template is invalid.
 pub(in crate::stack) fn update(
     observed: &ObservedStack,
-    wanted: &DesiredUpdate,
+    desired: &DesiredUpdate,
 ) -> Result<Update, String> {
     if let Some(problem) = update_template::problem(observed) {
         return Err(problem);
     }
-    update_template::over(generated(observed, wanted), &observed.stack.spec)
+    update_template::merge(generate(observed, desired), &observed.stack.spec)
 }
 
-fn generated(observed: &ObservedStack, wanted: &DesiredUpdate) -> Update {
+fn generate(observed: &ObservedStack, desired: &DesiredUpdate) -> Update {
     let stack = &observed.stack;
-    let urgency = wanted.urgency.as_str().to_owned();
+    let urgency = desired.urgency.as_str().to_owned();
     Update {
         metadata: ObjectMeta {
-            name: Some(wanted.name.0.clone()),
+            name: Some(desired.name.0.clone()),
             namespace: stack.metadata.namespace.clone(),
             labels: Some(stack_labels(stack)),
             annotations: Some(BTreeMap::from([(annotations::URGENCY.to_owned(), urgency)])),
@@ -127,23 +127,23 @@ fn generated(observed: &ObservedStack, wanted: &DesiredUpdate) -> Update {
             owner_references: Some(owners(observed)),
             ..ObjectMeta::default()
         },
-        spec: update_spec(observed, wanted),
+        spec: update_spec(observed, desired),
         status: None,
     }
 }
 
-fn update_spec(observed: &ObservedStack, wanted: &DesiredUpdate) -> UpdateSpec {
+fn update_spec(observed: &ObservedStack, desired: &DesiredUpdate) -> UpdateSpec {
     let spec = &observed.stack.spec;
     let common = UpdateSpec {
         workspace_name: workspace_name(observed),
         stack_name: Some(spec.stack.clone()),
         ttl_after_completed: Some(GoDuration::from(UPDATE_LIFETIME)),
-        message: Some(wanted.message.to_owned()),
-        operation: Some(wanted.operation.clone()),
+        message: Some(desired.message.to_owned()),
+        operation: Some(desired.operation.clone()),
         timeout_seconds: spec.timeout_seconds,
         ..UpdateSpec::default()
     };
-    match wanted.operation {
+    match desired.operation {
         OperationType::Destroy => UpdateSpec {
             run_program: Some(spec.run_program.unwrap_or(false)),
             remove: spec.remove_stack_on_destroy.filter(|remove| *remove),
@@ -164,7 +164,7 @@ fn update_spec(observed: &ObservedStack, wanted: &DesiredUpdate) -> UpdateSpec {
     }
 }
 
-/// Of the Workspace as it is: a template may have given it another name.
+/// The name of the Workspace, which a template may have changed.
 pub(super) fn workspace_name(observed: &ObservedStack) -> Option<String> {
     match observed.workspace_of_run() {
         Some(workspace) => workspace.metadata.name.clone(),
@@ -172,7 +172,7 @@ pub(super) fn workspace_name(observed: &ObservedStack) -> Option<String> {
     }
 }
 
-/// The Workspace runs an Update, so it is the controller; the Stack keeps it as history.
+/// The Workspace is the controller of its Updates. The Stack owns them as its history.
 fn owners(observed: &ObservedStack) -> Vec<OwnerReference> {
     let workspace = observed.workspace_of_run().map(owner_reference);
     let stack = owner(&observed.stack, false);

@@ -1,4 +1,4 @@
-//! The template of an Update: what it may say, and what it may not.
+//! `spec.updateTemplate`.
 
 use pko_api::{
     Update,
@@ -9,14 +9,13 @@ use pko_api::{
 use super::{template::Template, update::workspace_name};
 use crate::{merge::MergeSchema, stack::ObservedStack};
 
-/// The field that holds it.
 const FIELD: &str = "spec.updateTemplate";
 
-/// The Update with the template over it.
+/// Merges the template over the Update.
 ///
 /// # Errors
-/// The template makes something of it that can't be.
-pub(super) fn over(generated: Update, spec: &StackSpec) -> Result<Update, String> {
+/// The template is invalid.
+pub(super) fn merge(generated: Update, spec: &StackSpec) -> Result<Update, String> {
     let Some(template) = &spec.update_template else {
         return Ok(generated);
     };
@@ -28,12 +27,12 @@ pub(super) fn over(generated: Update, spec: &StackSpec) -> Result<Update, String
         template.metadata.as_ref(),
         options,
     );
-    let merged = template.decoded(template.over(&generated)?)?;
-    Ok(guarded(merged, generated))
+    let merged = template.decode(template.merge_over(&generated)?)?;
+    Ok(restore_fixed_fields(merged, generated))
 }
 
-/// What a template says that would break the way from one Update to the next. A deletion is not held up by it: there it
-/// counts for nothing.
+/// Why the template can't be used: it sets a field that connects one Update with the next. A
+/// deletion ignores it.
 pub(in crate::stack) fn problem(observed: &ObservedStack) -> Option<String> {
     let template = observed.stack.spec.update_template.as_ref();
     let template = template.filter(|_| !observed.is_deleting())?;
@@ -41,25 +40,25 @@ pub(in crate::stack) fn problem(observed: &ObservedStack) -> Option<String> {
     let name = metadata.and_then(|metadata| metadata.get("name"));
     if name.is_some_and(|name| !name.is_null() && name != "") {
         return Some(format!(
-            "{FIELD}.metadata.name: each Update has a name of its own, which the operator gives it: remove the field"
+            "{FIELD}.metadata.name: the operator names each Update; remove the field"
         ));
     }
     template
         .spec
         .as_ref()
-        .and_then(|options| diverted(observed, options))
+        .and_then(|options| fixed_field_problem(observed, options))
 }
 
-/// An option that would make an Update do something else, or somewhere else.
-fn diverted(observed: &ObservedStack, options: &UpdateSpec) -> Option<String> {
+/// Rejects options that change what an Update does, or where.
+fn fixed_field_problem(observed: &ObservedStack, options: &UpdateSpec) -> Option<String> {
     let spec = &observed.stack.spec;
     let operation = match spec.preview {
         Some(true) => OperationType::Preview,
         _ => OperationType::Up,
     };
-    let said = options.operation.as_ref().map(ToString::to_string);
+    let operation_of_template = options.operation.as_ref().map(ToString::to_string);
     [
-        ("type", said, operation.to_string()),
+        ("type", operation_of_template, operation.to_string()),
         ("stackName", options.stack_name.clone(), spec.stack.clone()),
         (
             "workspaceName",
@@ -68,16 +67,16 @@ fn diverted(observed: &ObservedStack, options: &UpdateSpec) -> Option<String> {
         ),
     ]
     .into_iter()
-    .find_map(|(field, said, due)| {
-        let said = said.filter(|said| !said.is_empty() && *said != due)?;
+    .find_map(|(field, value, due)| {
+        value.filter(|value| !value.is_empty() && *value != due)?;
         Some(format!(
-            "{FIELD}.spec.{field}: the Stack itself makes this {due:?}, not {said:?}: remove the field"
+            "{FIELD}.spec.{field}: the Stack sets this to {due:?}; remove the field"
         ))
     })
 }
 
-/// The Update with what no template changes: whose it is, what it is called and what it is for.
-fn guarded(mut merged: Update, generated: Update) -> Update {
+/// Restores what a template does not change: the owners, the name and the purpose.
+fn restore_fixed_fields(mut merged: Update, generated: Update) -> Update {
     let (own, spec) = (generated.metadata, generated.spec);
     let metadata = &mut merged.metadata;
     metadata.name = own.name;
@@ -85,7 +84,7 @@ fn guarded(mut merged: Update, generated: Update) -> Update {
     labels.extend(own.labels.into_iter().flatten());
     let annotations = metadata.annotations.get_or_insert_default();
     annotations.extend(own.annotations.into_iter().flatten());
-    // A refresh that comes first is there to find changes.
+    // The refresh before an update has to fail if it finds changes.
     let expected = spec.expect_no_changes.or(merged.spec.expect_no_changes);
     merged.spec = UpdateSpec {
         workspace_name: spec.workspace_name,

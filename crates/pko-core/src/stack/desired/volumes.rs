@@ -1,15 +1,16 @@
-//! The volumes that bring Secrets and ConfigMaps into a workspace.
+//! The volumes with the Secrets and ConfigMaps that config refers to.
 
 use pko_api::JsonObject;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Where a workspace finds the Secrets that config refers to.
+/// Where Secrets are mounted.
 const SECRETS: &str = "/var/run/secrets/stacks.pulumi.com/secrets";
-/// Where a workspace finds the ConfigMaps that config refers to.
+/// Where ConfigMaps are mounted.
 const CONFIG_MAPS: &str = "/var/run/configmaps/stacks.pulumi.com/configmaps";
 
-/// The volumes that config needs, one for each Secret or ConfigMap, in the order of their first use.
+/// The volumes that config needs, one for each Secret or ConfigMap, in the order of their first
+/// use.
 #[derive(Default)]
 pub(super) struct Volumes {
     volumes: Vec<Value>,
@@ -17,7 +18,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// The file of a Secret's key.
+    /// The path of a Secret's key.
     pub(super) fn secret(&mut self, name: &str, key: &str) -> String {
         let volume = volume_name(format!("secret-{name}"));
         let folder = format!("{SECRETS}/{name}");
@@ -28,7 +29,7 @@ impl Volumes {
         format!("{folder}/{key}")
     }
 
-    /// The file of a ConfigMap's key.
+    /// The path of a ConfigMap's key.
     pub(super) fn config_map(&mut self, name: &str, key: &str) -> String {
         let volume = volume_name(format!("configmap-{name}"));
         let folder = format!("{CONFIG_MAPS}/{name}");
@@ -46,7 +47,7 @@ impl Volumes {
         }
     }
 
-    /// The partial pod that has the volumes and mounts them into the workspace's container.
+    /// The part of a pod that mounts the volumes into the workspace's container.
     pub(super) fn pod_spec(self) -> JsonObject {
         let mut container = JsonObject::new();
         container.insert("name".to_owned(), "pulumi".into());
@@ -61,19 +62,19 @@ impl Volumes {
     }
 }
 
-/// The longest name that a volume may have.
-const LONGEST_NAME: usize = 63;
-/// So many digits tell apart what is shortened to the same.
+/// The longest name of a volume.
+const MAX_NAME_LENGTH: usize = 63;
+/// Digits of the hash in a shortened name.
 const DIGITS: usize = 10;
 
-/// The name of a volume, which is upstream's wherever a pod may have that: objects may have longer names than volumes,
-/// and dots in them.
+/// Upstream's name of a volume if it is valid. Names of objects may be longer than those of volumes
+/// and may contain dots.
 fn volume_name(plain: String) -> String {
     let is_usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if plain.len() <= LONGEST_NAME && plain.chars().all(is_usable) && !plain.ends_with('-') {
+    if plain.len() <= MAX_NAME_LENGTH && plain.chars().all(is_usable) && !plain.ends_with('-') {
         return plain;
     }
-    let start = plain.chars().take(LONGEST_NAME - DIGITS - 1);
+    let start = plain.chars().take(MAX_NAME_LENGTH - DIGITS - 1);
     let start: String = start.map(|c| if is_usable(c) { c } else { '-' }).collect();
     let digits: String = hex::encode(Sha256::digest(&plain))
         .chars()

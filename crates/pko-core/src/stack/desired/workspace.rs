@@ -1,4 +1,4 @@
-//! The Workspace that a Stack wants, in the exact shape that upstream stores: another one, even without an
+//! The Workspace of a Stack, in the exact form that upstream stores. Any difference, even a missing
 //! empty map, would replace the pod of each Stack that is taken over.
 
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ use crate::{
     stack::{Location, ObservedStack, ProgramSource, references},
 };
 
-/// The Workspace of a Stack: what the Stack says, its template over that, then what a template does not replace but is
-/// added to.
+/// The Workspace of a Stack: the fields of the Stack, its template merged over them, then the lists
+/// to which a template only adds.
 ///
 /// # Errors
-/// The template makes something of it that can't be.
+/// The template is invalid.
 pub(in crate::stack) fn workspace(
     observed: &ObservedStack,
     status: &StackStatus,
@@ -36,22 +36,22 @@ pub(in crate::stack) fn workspace(
     let template = template(spec);
     let mut volumes = Volumes::default();
     let own_stack = stacks::own(spec, &mut volumes);
-    let generated = generated(observed, status, source, volumes);
-    let mut merged = template.over(&generated)?;
+    let generated = generate(observed, status, source, volumes);
+    let mut merged = template.merge_over(&generated)?;
     if let Some(merged) = merged.get_mut("spec").and_then(Value::as_object_mut) {
         append_variables(spec, merged);
         stacks::append(own_stack, &template, merged)?;
         shape::settle_workspace(merged);
     }
-    let merged = template.decoded(merged)?;
-    let workspace = guarded(merged, generated, source);
+    let merged = template.decode(merged)?;
+    let workspace = restore_fixed_fields(merged, generated, source);
     match several_sources(&workspace.spec) {
         Some(problem) => Err(template.problem(problem)),
         None => Ok(workspace),
     }
 }
 
-/// The name of a Stack's Workspace: the Stack's own, unless its template has another.
+/// The name of a Stack's Workspace: the Stack's own, unless its template sets one.
 #[must_use]
 pub fn workspace_name(stack: &Stack) -> &str {
     let template = stack.spec.workspace_template.as_ref();
@@ -76,9 +76,9 @@ fn template(spec: &StackSpec) -> Template {
     )
 }
 
-/// A Workspace that exists, with the metadata that keeps the garbage collector from deleting it and
-/// with the same spec.
-pub(in crate::stack) fn disowned(observed: &ObservedStack, existing: &Workspace) -> Workspace {
+/// An existing Workspace with the same spec, without the owner through which the garbage collector
+/// would delete it.
+pub(in crate::stack) fn without_owner(observed: &ObservedStack, existing: &Workspace) -> Workspace {
     let before = &existing.metadata;
     let own = own_metadata(observed);
     let both = |before: &Option<BTreeMap<_, _>>, own: Option<BTreeMap<_, _>>| {
@@ -98,39 +98,39 @@ pub(in crate::stack) fn disowned(observed: &ObservedStack, existing: &Workspace)
     }
 }
 
-/// Whose the Workspace is, and how its Stack is found.
+/// The owner of the Workspace, and how its Stack is found.
 fn own_metadata(observed: &ObservedStack) -> ObjectMeta {
     let stack = &observed.stack;
-    let owned = !observed.is_deleted_in_foreground();
+    let has_owner = !observed.is_deleted_in_foreground();
     ObjectMeta {
         name: stack.metadata.name.clone(),
         namespace: stack.metadata.namespace.clone(),
         labels: Some(stack_labels(stack)),
-        owner_references: owned.then(|| vec![owner(stack, true)]),
-        // Nobody else would know whose it is.
+        owner_references: has_owner.then(|| vec![owner(stack, true)]),
+        // Without an owner reference this annotation identifies the Stack.
         annotations: stack
             .metadata
             .uid
             .clone()
-            .filter(|_| !owned)
+            .filter(|_| !has_owner)
             .map(|uid| BTreeMap::from([(annotations::DESTROYS.to_owned(), uid)])),
         ..ObjectMeta::default()
     }
 }
 
-/// What the Stack alone says.
-fn generated(
+/// The Workspace without the template.
+fn generate(
     observed: &ObservedStack,
     status: &StackStatus,
     source: &ProgramSource,
     volumes: Volumes,
 ) -> Workspace {
     let spec = &observed.stack.spec;
-    let mut sourced = WorkspaceSpec::default();
+    let mut with_source = WorkspaceSpec::default();
     match &source.location {
-        Location::Git(git) => sourced.git = Some(git.as_ref().clone()),
-        Location::Artifact(artifact) => sourced.flux = Some(artifact.clone()),
-        Location::Project(project) => sourced.project_info = Some(project.clone()),
+        Location::Git(git) => with_source.git = Some(git.as_ref().clone()),
+        Location::Artifact(artifact) => with_source.flux = Some(artifact.clone()),
+        Location::Project(project) => with_source.project_info = Some(project.clone()),
         Location::Given => {}
     }
     Workspace {
@@ -143,13 +143,13 @@ fn generated(
                 metadata: Some(template_metadata(observed, status)),
                 spec: Some(volumes.pod_spec()),
             }),
-            ..sourced
+            ..with_source
         },
         status: None,
     }
 }
 
-/// A template does not take away whole ConfigMaps and Secrets that the Stack names: they follow its own.
+/// Appends the ConfigMaps and Secrets of the Stack after those of its template.
 fn append_variables(spec: &StackSpec, merged: &mut JsonObject) {
     let own = environment::sources(spec).into_iter().map(|own| json!(own));
     let own: Vec<Value> = own.collect();
@@ -162,9 +162,13 @@ fn append_variables(spec: &StackSpec, merged: &mut JsonObject) {
     }
 }
 
-/// The Workspace with what no template changes: whose it is, how its Stack is found, and that a destroy without a program
-/// has none.
-fn guarded(mut merged: Workspace, generated: Workspace, source: &ProgramSource) -> Workspace {
+/// Restores what a template does not change: the owner, how the Stack is found, and a destroy
+/// without a program.
+fn restore_fixed_fields(
+    mut merged: Workspace,
+    generated: Workspace,
+    source: &ProgramSource,
+) -> Workspace {
     let own = generated.metadata;
     let metadata = &mut merged.metadata;
     metadata.name = present(metadata.name.as_ref())
@@ -198,13 +202,13 @@ fn several_sources(spec: &WorkspaceSpec) -> Option<String> {
     let named: Vec<&str> = named.map(|(name, _)| name).collect();
     (named.len() > 1).then(|| {
         format!(
-            "spec: the program would come from {} at once: keep one, in the template or in the Stack itself",
+            "spec: the program has several sources: {}; keep one",
             named.join(" and ")
         )
     })
 }
 
-/// Other versions of what the Stack refers to make another pod, once one has changed.
+/// Once a referenced object has changed, a hash of the versions replaces the pod.
 fn template_metadata(observed: &ObservedStack, status: &StackStatus) -> TemplateMetadata {
     let hash = references::version_hash(observed, status);
     let hash = hash.map(|hash| (annotations::REFERENCES.to_owned(), hash));

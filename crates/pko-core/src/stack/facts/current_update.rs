@@ -8,19 +8,19 @@ use pko_api::{
 
 use crate::{Fact, condition_set::find, stack::StackEvaluation, update::has_begun};
 
-/// How long an Update waits for its Workspace before the Workspace is compared with the current spec and
-/// source.
+/// How long an Update waits for its Workspace before the Workspace is compared with the current
+/// spec and source.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is left of the Update's patience with its Workspace, if it waits for one. Not positive if the
-/// Workspace is due for a comparison.
+/// What is left of the Update's patience with its Workspace, if it waits for one. Not positive if
+/// the Workspace is due for a comparison.
 pub(in crate::stack) fn patience_left(evaluation: &StackEvaluation) -> Option<SignedDuration> {
     let waited = evaluation.now.duration_since(waits_since(evaluation)?);
     Some(PATIENCE.saturating_sub(waited))
 }
 
-/// Since when the Update has waited for the Workspace. An Update that no longer fits the Stack waits for
-/// another Workspace than the Stack would apply now.
+/// Since when the Update has waited for the Workspace. An Update that no longer fits the Stack
+/// waits for another Workspace than the Stack would apply now.
 fn waits_since(evaluation: &StackEvaluation) -> Option<Timestamp> {
     evaluation.status.current_update.as_ref()?;
     let Fact::Known(Some(update)) = &evaluation.observed.current_update else {

@@ -1,11 +1,12 @@
 //! The running Workspace of a Stack that is being deleted.
 //!
 //! A destroy uses it without a change. Its Secrets, its ConfigMaps and its program may be deleted
-//! together with the Stack, in any order. Another Workspace, even one that only drops the source, would
-//! need another pod, which could not start without them.
+//! together with the Stack, in any order. Another Workspace, even one that only drops the source,
+//! would need another pod, which could not start without them.
 //!
-//! A destroy that failed in it may need what the user has changed since, such as new credentials. Then
-//! the Workspace is updated before the next attempt, provided that everything that it refers to exists.
+//! A destroy that failed in it may need what the user has changed since, such as new credentials.
+//! Then the Workspace is updated before the next attempt, provided that everything that it refers
+//! to exists.
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -23,8 +24,8 @@ use crate::{
 /// What a deletion reports if something is missing that only a new workspace needs.
 pub(in crate::stack) const NO_WORKSPACE: &str =
     "no workspace is running to destroy the stack, and a new one can't start";
-/// How long a running agent may take to become ready. After that, a Workspace without a program is the
-/// better choice.
+/// How long a running agent may take to become ready. After that, a Workspace without a program is
+/// the better choice.
 const AGENT_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
 /// The Workspace, if the Stack is being deleted and the Workspace runs.
@@ -58,8 +59,8 @@ pub(in crate::stack) fn find_existing(
     Ok(found.filter(|workspace| belongs_to(stack, workspace)))
 }
 
-/// Whether the next destroy uses the Workspace without a change. Valid once the inputs have been read, if
-/// they are needed.
+/// Whether the next destroy uses the Workspace without a change. Valid once the inputs have been
+/// read, if they are needed.
 pub(in crate::stack) fn is_unchanged(evaluation: &StackEvaluation) -> bool {
     let running = find_running(evaluation).ok().flatten();
     running.is_some()

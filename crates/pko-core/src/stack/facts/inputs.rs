@@ -20,9 +20,9 @@ pub(in crate::stack) fn next_read(evaluation: &StackEvaluation) -> Option<StackS
         .find_map(|kind| references::next_read(&evaluation.observed, kind))
 }
 
-/// Why a workspace can't start: the first input that does not exist, in upstream's words, and how many
-/// more are missing. For a deletion it lists all of them and what to do, because the user may have just
-/// deleted them.
+/// Why a workspace can't start: the first input that does not exist, in upstream's words, and how
+/// many more are missing. For a deletion it lists all of them and what to do, because the user may
+/// have just deleted them.
 pub(in crate::stack) fn problem(evaluation: &StackEvaluation) -> Option<String> {
     let missing = references::missing(&evaluation.observed);
     let (first, others) = missing.split_first()?;

@@ -156,8 +156,8 @@ fn new_revision(evaluation: &StackEvaluation, last: Option<&str>) -> Option<Stri
     is_new.then(|| format!("New commit detected: {revision:?}"))
 }
 
-/// A ConfigMap or Secret that differs from the one of the last update. The change may repair what failed
-/// before.
+/// A ConfigMap or Secret that differs from the one of the last update. The change may repair what
+/// failed before.
 fn reference_change(evaluation: &StackEvaluation) -> Option<Trigger> {
     let changed = references::first_change(&evaluation.observed, &evaluation.status)?;
     Some(Trigger {

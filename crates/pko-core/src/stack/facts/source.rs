@@ -49,8 +49,8 @@ fn source_of_spec(evaluation: &StackEvaluation) -> Result<ProgramSource, NoSourc
     source.clone().map_err(NoSource::Failed)
 }
 
-/// The source that a running Workspace has. If a destroy that runs the program has failed, the next one
-/// gets the current program, if there is one.
+/// The source that a running Workspace has. If a destroy that runs the program has failed, the next
+/// one gets the current program, if there is one.
 fn source_of_workspace(
     evaluation: &StackEvaluation,
     workspace: &Workspace,
@@ -75,7 +75,8 @@ fn runs_program(evaluation: &StackEvaluation) -> bool {
     evaluation.observed.stack.spec.run_program.unwrap_or(false)
 }
 
-/// For a destroy that works on the state alone, so that it does not depend on a source that may be gone.
+/// For a destroy that works on the state alone, so that it does not depend on a source that may be
+/// gone.
 fn source_without_program(evaluation: &StackEvaluation) -> Option<ProgramSource> {
     let is_enough = evaluation.observed.is_deleting() && !runs_program(evaluation);
     let project = evaluation

@@ -14,8 +14,9 @@ pub(in crate::stack) fn wait(evaluation: &StackEvaluation) -> Option<StackStep> 
 }
 
 /// Finds out whether the namespace is terminating, if a Stack is deleted and an input is missing. A
-/// terminating namespace loses its Secrets before its Stacks, and then the user should read about the
-/// namespace. It is terminating if it rejects a new Workspace, so this is skipped if one exists.
+/// terminating namespace loses its Secrets before its Stacks, and then the user should read about
+/// the namespace. It is terminating if it rejects a new Workspace, so this is skipped if one
+/// exists.
 pub(in crate::stack) fn check_namespace(evaluation: &StackEvaluation) -> Option<StackStep> {
     if !evaluation.observed.is_deleting() {
         return None;

@@ -1,5 +1,5 @@
-//! The rules, by subject. A rule calls no other rule: what rules share is in `facts`, and how they end a
-//! pass is in `outcome`.
+//! The rules, by subject. A rule calls no other rule: what rules share is in `facts`, and how they
+//! end a pass is in `outcome`.
 
 pub(super) mod finalize;
 pub(super) mod inputs;

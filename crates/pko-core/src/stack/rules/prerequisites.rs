@@ -130,7 +130,8 @@ fn is_too_old(prerequisite: &Prerequisite, last: &LastUpdate, now: Timestamp) ->
     now.duration_since(ended.0) > within
 }
 
-/// The request has the same value for all Stacks that wait for the same result, so that it runs once.
+/// The request has the same value for all Stacks that wait for the same result, so that it runs
+/// once.
 fn request_run(stack: &Stack, last: &LastUpdate) -> Option<StackEffect> {
     let value = format!("after-{}", last.name.as_deref().unwrap_or_default());
     let is_requested = request(stack) == value;

@@ -18,8 +18,8 @@ use crate::{
     step::Requeue,
 };
 
-/// Settles a Stack that needs no update. That is certain only after the versions of its references were
-/// read; this rule reads those that are watched.
+/// Settles a Stack that needs no update. That is certain only after the versions of its references
+/// were read; this rule reads those that are watched.
 pub(in crate::stack) fn settle(evaluation: &StackEvaluation) -> Option<StackStep> {
     match need::find(evaluation) {
         Need::Update(_) => None,

@@ -34,8 +34,8 @@ const REJECTED_AGAIN: Duration = Duration::from_mins(2);
 /// For an Update that could not be created just now.
 const FAILED_AGAIN: Duration = Duration::from_secs(10);
 
-/// Cancels the current Update if it has not begun and a deletion does not need it. Its workspace may never
-/// become ready again.
+/// Cancels the current Update if it has not begun and a deletion does not need it. Its workspace
+/// may never become ready again.
 pub(in crate::stack) fn cancel_unneeded(evaluation: &StackEvaluation) -> Option<StackStep> {
     evaluation.status.current_update.as_ref()?;
     let name = unneeded(evaluation)?;
@@ -103,8 +103,8 @@ pub(in crate::stack) fn launch(evaluation: &StackEvaluation) -> Option<StackStep
     Some(create(evaluation, update, status, &trigger.message))
 }
 
-/// The versions that the Update runs with: in a Workspace that is used without a change, those with which
-/// it was started.
+/// The versions that the Update runs with: in a Workspace that is used without a change, those with
+/// which it was started.
 fn versions_of_run(evaluation: &StackEvaluation) -> Option<ReferencesStatus> {
     if existing_workspace::is_unchanged(evaluation) {
         return evaluation.status.references.clone();

@@ -91,15 +91,15 @@ fn workspace_for_run<'evaluation>(
     match desired {
         Ok(desired) if !existing_workspace::is_unchanged(evaluation) => Ok(desired),
         _ if evaluation.observed.is_deleted_in_foreground() => {
-            let disowned = desired::disowned(&evaluation.observed, running);
-            Ok(RunWorkspace::Applied(Box::new(disowned)))
+            let without_owner = desired::without_owner(&evaluation.observed, running);
+            Ok(RunWorkspace::Applied(Box::new(without_owner)))
         }
         _ => Ok(RunWorkspace::Existing(running)),
     }
 }
 
-/// Applies the Workspace again if the current Update has waited for it for a while. A newer spec or source
-/// may repair it, but the Stack waits for the Update, and the Update for the Workspace.
+/// Applies the Workspace again if the current Update has waited for it for a while. A newer spec or
+/// source may repair it, but the Stack waits for the Update, and the Update for the Workspace.
 pub(in crate::stack) fn repair(evaluation: &StackEvaluation) -> Option<StackStep> {
     let left = current_update::patience_left(evaluation)?;
     if left.is_positive() {
@@ -147,8 +147,8 @@ fn wait_for_current(evaluation: &StackEvaluation, workspace: &Workspace) -> Stac
     evaluation.wait(&summary, Requeue::after(WAIT))
 }
 
-/// Waits for the Workspace of the next Update. A deleted Stack that never applied anything does not wait
-/// forever to destroy nothing.
+/// Waits for the Workspace of the next Update. A deleted Stack that never applied anything does not
+/// wait forever to destroy nothing.
 fn wait_for_run(evaluation: &StackEvaluation, workspace: &Workspace) -> StackStep {
     let deleted = &evaluation.observed.stack.metadata.deletion_timestamp;
     let waited = deleted
@@ -195,8 +195,8 @@ fn stuck_deletion(evaluation: &StackEvaluation, workspace: &Workspace) -> Option
     ))
 }
 
-/// Why the Workspace is not ready: a problem at once, a step of a normal start only if it takes longer
-/// than usual.
+/// Why the Workspace is not ready: a problem at once, a step of a normal start only if it takes
+/// longer than usual.
 fn problem(evaluation: &StackEvaluation, workspace: &Workspace) -> Option<Summary> {
     let status = workspace
         .status
@@ -228,8 +228,8 @@ fn waiting() -> Summary {
     Summary::Reconciling(StackReason::StackProcessing, WAITING.to_owned())
 }
 
-/// The status while the Workspace is applied. One that explains why the Stack is not ready for the current
-/// spec stays until that is over, so that a retry does not make it flicker.
+/// The status while the Workspace is applied. One that explains why the Stack is not ready for the
+/// current spec stays until that is over, so that a retry does not make it flicker.
 fn status_while_applying(evaluation: &StackEvaluation) -> StackStatus {
     let status = &evaluation.status;
     let is_same = status.observed_generation == Some(evaluation.observed.generation())
@@ -245,7 +245,8 @@ fn status_while_applying(evaluation: &StackEvaluation) -> StackStatus {
     evaluation.status_with(&waiting())
 }
 
-/// What stalls the Workspace. A stall about an older spec does not count, because it may be repaired.
+/// What stalls the Workspace. A stall about an older spec does not count, because it may be
+/// repaired.
 fn stall(workspace: &Workspace) -> Option<Blocked> {
     let conditions = &workspace.status.as_ref()?.conditions;
     let stalled = find(conditions, ConditionType::Stalled)

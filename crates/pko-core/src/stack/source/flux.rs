@@ -1,4 +1,5 @@
-//! An object with an artifact as the source of a Stack: Flux's own kinds, and any other that has `status.artifact`.
+//! An object with an artifact as the source of a Stack: one of Flux's kinds, or any other with
+//! `status.artifact`.
 
 use std::fmt;
 
@@ -11,20 +12,17 @@ use super::{Location, ProgramSource, SourceError, present};
 /// An object that has an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FluxSourceRef {
-    /// The group of its kind; empty for Kubernetes' own.
+    /// Empty for Kubernetes' core group.
     pub group: String,
-    /// The version of its kind.
     pub version: String,
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: String,
-    /// The folder of the program in the artifact; nothing for its root.
+    /// The folder of the program in the artifact, unless it is the root.
     pub dir: Option<String>,
 }
 
 impl FluxSourceRef {
-    /// Group and version as an object has them.
+    /// The `apiVersion` of the object.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -34,8 +32,11 @@ impl FluxSourceRef {
     }
 }
 
-/// What a Stack says of it.
-pub(super) fn wanted(source: &FluxSource) -> Result<FluxSourceRef, String> {
+/// The object that a Stack refers to.
+///
+/// # Errors
+/// Upstream's message about an invalid reference.
+pub(super) fn source_ref(source: &FluxSource) -> Result<FluxSourceRef, String> {
     let reference = &source.source_ref;
     let text = &reference.api_version;
     let (group, version) = text.split_once('/').unwrap_or(("", text));
@@ -60,7 +61,7 @@ pub(super) fn wanted(source: &FluxSource) -> Result<FluxSourceRef, String> {
     })
 }
 
-/// An artifact: an archive that can be fetched.
+/// An archive that can be fetched.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct Artifact {
     url: String,
@@ -69,17 +70,17 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// The artifact of an object. One that does not decode is none, as for upstream.
+    /// The artifact of an object. One that does not decode is ignored, as by upstream.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let artifact = object.pointer("/status/artifact")?;
         let artifact = Self::deserialize(artifact).ok()?;
-        let whole = !artifact.url.is_empty() && !artifact.revision.is_empty();
-        whole.then_some(artifact)
+        let is_complete = !artifact.url.is_empty() && !artifact.revision.is_empty();
+        is_complete.then_some(artifact)
     }
 
-    /// Whether a Stack has to look: there is one now, or it is another one. What else changes at its object, again and
-    /// again while it is looked for, is nobody's business here.
+    /// Whether a Stack has to be reconciled because the artifact is new or has another revision.
+    /// Other changes of its object are frequent and do not matter.
     #[must_use]
     pub fn is_news(before: Option<&Self>, after: Option<&Self>) -> bool {
         after.is_some_and(|after| before.is_none_or(|before| before.revision != after.revision))
@@ -87,19 +88,19 @@ impl Artifact {
 }
 
 impl fmt::Debug for Artifact {
-    /// An address may have been signed for whoever knows it.
+    /// Omits the address, which may be signed and thereby secret.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Artifact({})", self.revision)
     }
 }
 
-/// The source that an artifact is.
+/// The source for an artifact.
 ///
 /// # Errors
-/// There is none, or nobody could tell whether what is fetched is the right one.
+/// There is no artifact, or it has no digest to verify.
 pub fn flux_source(
     artifact: Option<&Artifact>,
-    wanted: &FluxSourceRef,
+    reference: &FluxSourceRef,
 ) -> Result<ProgramSource, SourceError> {
     let unavailable = |message: &str| SourceError::Unavailable(message.to_owned());
     let artifact = artifact.ok_or_else(|| unavailable("Flux source has no artifact"))?;
@@ -113,7 +114,7 @@ pub fn flux_source(
         location: Location::Artifact(FluxArtifact {
             url: Some(artifact.url.clone()),
             digest: Some(digest.clone()),
-            dir: wanted.dir.clone(),
+            dir: reference.dir.clone(),
         }),
     })
 }

@@ -13,40 +13,37 @@ use super::{
 /// A branch is polled this often at least.
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_hours(24);
 
-/// A git repository, and what of it.
+/// A git repository and a revision of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GitSourceRef {
-    /// Its address as the user wrote it, which may have a password in it.
+    /// The address from the spec, which may contain a password.
     pub repository: String,
-    /// Which commit.
     pub revision: GitRevision,
-    /// Who we are to its server.
     pub login: GitLogin,
-    /// How often the user wants a branch to be looked at, if he says it.
+    /// `spec.resyncFrequencySeconds`: how often a branch is polled.
     pub interval: Option<Duration>,
 }
 
 impl fmt::Debug for GitSourceRef {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = formatter.debug_struct("GitWanted");
+        let mut fields = formatter.debug_struct("GitSourceRef");
         let fields = fields.field("revision", &self.revision);
         fields.field("login", &self.login).finish_non_exhaustive()
     }
 }
 
-/// Which commit of a repository.
+/// The revision of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitRevision {
-    /// This one, for which nobody has to be asked.
+    /// A full hash, which needs no request to the server.
     Commit(String),
-    /// What a reference is now, which is asked when it matters.
+    /// A reference from `spec.commit`, which is resolved when it is needed.
     Once(String),
-    /// What a reference is at any time.
+    /// A branch, which is polled.
     Followed(String),
 }
 
 impl GitRevision {
-    /// The text of the field.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -55,8 +52,8 @@ impl GitRevision {
     }
 }
 
-/// Whether a Stack names a repository. A field that has its zero value says nothing: upstream takes even
-/// `shallow: false` for a repository, and then misses its address.
+/// Whether a Stack refers to a repository. A field with its zero value does not count. Upstream
+/// counts even `shallow: false`, and then reports a missing address.
 pub(super) fn is_present(spec: &StackSpec) -> bool {
     let texts = [
         &spec.project_repo,
@@ -65,16 +62,19 @@ pub(super) fn is_present(spec: &StackSpec) -> bool {
         &spec.repo_dir,
         &spec.git_auth_secret,
     ];
-    let said = texts
+    let has_text = texts
         .into_iter()
         .any(|text| present(text.as_ref()).is_some());
-    said || spec.shallow == Some(true) || spec.git_auth.is_some()
+    has_text || spec.shallow == Some(true) || spec.git_auth.is_some()
 }
 
-/// What a Stack wants of a repository, or upstream's words for what is wrong with that.
-pub(super) fn wanted(stack: &Stack) -> Result<GitSourceRef, String> {
+/// The repository that a Stack refers to.
+///
+/// # Errors
+/// Upstream's message about an invalid reference.
+pub(super) fn source_ref(stack: &Stack) -> Result<GitSourceRef, String> {
     let spec = &stack.spec;
-    let login = login::wanted(stack)?;
+    let login = login::login(stack)?;
     let repository = present(spec.project_repo.as_ref()).ok_or("missing \"projectRepo\"")?;
     let seconds = spec.resync_frequency_seconds;
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -98,20 +98,20 @@ fn revision(spec: &StackSpec) -> Result<GitRevision, String> {
         (Some(commit), None) => (commit, GitRevision::Once),
         (None, Some(branch)) => (branch, GitRevision::Followed),
     };
-    // A branch may be called so, too; upstream takes it for a commit as well.
+    // A branch may have such a name; upstream treats it as a commit, too.
     if is_full_hash(text) {
         return Ok(GitRevision::Commit(text.clone()));
     }
     Ok(revision(text.clone()))
 }
 
-/// All digits of a commit: SHA-1 has 40, SHA-256 has 64.
+/// A complete hash: SHA-1 has 40 digits, SHA-256 has 64.
 fn is_full_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The source that a repository is at a commit, in the shape that upstream stores: whatever is left out there is left
-/// out here. `known_hosts` is where the keys of SSH servers are, if the user gave some.
+/// The source for a commit, in the form that upstream stores, with the same fields omitted.
+/// `known_hosts` refers to the keys of SSH servers, if the user provides some.
 #[must_use]
 pub fn git_source(stack: &Stack, commit: &str, known_hosts: Option<&SecretKey>) -> ProgramSource {
     let spec = &stack.spec;

@@ -1,4 +1,5 @@
-//! Who a Stack is to a git server: which keys of which Secrets say it, and what the workspace is told of them.
+//! The credentials of a Stack for a git server: the keys of Secrets, and what the Workspace gets of
+//! them.
 
 use k8s_openapi::api::core::v1::SecretKeySelector;
 use pko_api::{
@@ -9,42 +10,33 @@ use pko_api::{
 
 use super::present;
 
-/// Who we are to a git server.
+/// The credentials for a git server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitLogin {
-    /// Nobody; an address may still carry a user and a password.
+    /// None; the address may still contain a user and a password.
     Anonymous,
-    /// Whoever the keys of this Secret say.
+    /// Those of `spec.gitAuthSecret`.
     Secret(String),
-    /// The owner of a private key.
     Ssh {
-        /// The key.
         private_key: SecretKey,
-        /// What opens it.
+        /// The passphrase of the key.
         password: Option<SecretKey>,
     },
-    /// Whoever has a token.
     Token(SecretKey),
-    /// An app of GitHub's.
+    /// A GitHub App.
     App {
-        /// The app.
         app_id: SecretKey,
-        /// Where it is installed.
         installation_id: SecretKey,
-        /// Its key.
         private_key: SecretKey,
     },
-    /// A user.
     Basic {
-        /// Its name.
         user_name: SecretKey,
-        /// Its password.
         password: SecretKey,
     },
 }
 
 impl GitLogin {
-    /// The Secrets that it takes, each once.
+    /// The names of its Secrets, each once.
     #[must_use]
     pub fn secrets(&self) -> Vec<&str> {
         let keys: Vec<&SecretKey> = match self {
@@ -75,21 +67,24 @@ impl GitLogin {
 /// A key of a Secret in the Stack's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretKey {
-    /// The Secret.
+    /// The name of the Secret.
     pub name: String,
-    /// The key.
     pub key: String,
 }
 
 const NO_VARIANT: &str = "gitAuth config must specify exactly one of 'personalAccessToken', 'sshPrivateKey', 'basicAuth', or 'githubApp'";
 
-/// What a Stack says of that. `gitAuthSecret` counts before `gitAuth`, of which each part has to be right, used or not.
-pub(super) fn wanted(stack: &Stack) -> Result<GitLogin, String> {
+/// The credentials of a Stack. `gitAuthSecret` comes before `gitAuth`, of which each part has to be
+/// valid, used or not.
+///
+/// # Errors
+/// Upstream's message about an invalid reference.
+pub(super) fn login(stack: &Stack) -> Result<GitLogin, String> {
     let spec = &stack.spec;
     let namespace = stack.metadata.namespace.as_deref().unwrap_or_default();
-    let named = spec.git_auth.as_ref();
-    let named = named.map(|auth| first_named(auth, namespace)).transpose()?;
-    match (present(spec.git_auth_secret.as_ref()), named) {
+    let first = spec.git_auth.as_ref();
+    let first = first.map(|auth| first_login(auth, namespace)).transpose()?;
+    match (present(spec.git_auth_secret.as_ref()), first) {
         (Some(secret), _) => Ok(GitLogin::Secret(secret.clone())),
         (None, None) => Ok(GitLogin::Anonymous),
         (None, Some(None)) => Err(NO_VARIANT.to_owned()),
@@ -97,8 +92,8 @@ pub(super) fn wanted(stack: &Stack) -> Result<GitLogin, String> {
     }
 }
 
-/// The first that the object names, in upstream's order.
-fn first_named(auth: &GitAuth, namespace: &str) -> Result<Option<GitLogin>, String> {
+/// The first credentials of `gitAuth`, in upstream's order.
+fn first_login(auth: &GitAuth, namespace: &str) -> Result<Option<GitLogin>, String> {
     let key = |reference: &ResourceRef, what: &str| {
         secret_key(reference, namespace)
             .map_err(|problem| format!("resolving gitAuth {what}: {problem}"))
@@ -148,8 +143,8 @@ fn secret_key(reference: &ResourceRef, namespace: &str) -> Result<SecretKey, Str
     }
     let selector = reference.secret.as_ref();
     let selector = selector.ok_or("missing secret reference in ResourceRef")?;
-    let own = |other: &String| other.is_empty() || other == namespace;
-    if !selector.namespace.as_ref().is_none_or(own) {
+    let is_own = |other: &String| other.is_empty() || other == namespace;
+    if !selector.namespace.as_ref().is_none_or(is_own) {
         return Err("cross-namespace refs are not allowed".to_owned());
     }
     Ok(SecretKey {
@@ -158,23 +153,23 @@ fn secret_key(reference: &ResourceRef, namespace: &str) -> Result<SecretKey, Str
     })
 }
 
-/// What the workspace is told of credentials; nothing if there are none. All that the spec names is handed on, as
-/// upstream does, not only what counts first.
+/// The credentials for the Workspace, if there are any. Like upstream, it gets all credentials of
+/// the spec, not only the first.
 pub(super) fn selectors(
     spec: &StackSpec,
     known_hosts: Option<&SecretKey>,
 ) -> Option<auto::WorkspaceGitAuth> {
     let mut auth = present(spec.git_auth_secret.as_ref())
-        .map(|name| of_secret(name))
+        .map(|name| all_keys(name))
         .unwrap_or_default();
     if let Some(object) = &spec.git_auth {
-        lay_over(&mut auth, object);
+        merge_over(&mut auth, object);
     }
     auth.known_hosts = known_hosts.map(|key| optional(&key.name, &key.key));
     (auth != auto::WorkspaceGitAuth::default()).then_some(auth)
 }
 
-fn of_secret(name: &str) -> auto::WorkspaceGitAuth {
+fn all_keys(name: &str) -> auto::WorkspaceGitAuth {
     let key = |key| Some(optional(name, key));
     auto::WorkspaceGitAuth {
         ssh_private_key: key(keys::SSH_PRIVATE_KEY),
@@ -185,7 +180,7 @@ fn of_secret(name: &str) -> auto::WorkspaceGitAuth {
     }
 }
 
-fn lay_over(auth: &mut auto::WorkspaceGitAuth, object: &GitAuth) {
+fn merge_over(auth: &mut auto::WorkspaceGitAuth, object: &GitAuth) {
     if let Some(ssh) = &object.ssh_auth {
         auth.ssh_private_key = required(&ssh.ssh_private_key);
         if let Some(password) = &ssh.password {
@@ -232,17 +227,14 @@ fn optional(name: &str, key: &str) -> SecretKeySelector {
     }
 }
 
-/// The keys of a Secret that `gitAuthSecret` names.
+/// The keys of the Secret in `spec.gitAuthSecret`.
 pub mod keys {
-    /// A private key for SSH.
     pub const SSH_PRIVATE_KEY: &str = "sshPrivateKey";
-    /// What opens it, or a user's password.
+    /// The passphrase of the private key, or a user's password.
     pub const PASSWORD: &str = "password";
-    /// A user.
     pub const USERNAME: &str = "username";
-    /// A token.
     pub const ACCESS_TOKEN: &str = "accessToken";
-    /// The keys of SSH servers that may be believed, ours and as Flux spells it. They may also be beside a private key
-    /// that `gitAuth` names.
+    /// The trusted keys of SSH servers, in our spelling and in Flux's. They may also be in the
+    /// Secret of `gitAuth.sshAuth`.
     pub const KNOWN_HOSTS: [&str; 2] = ["knownHosts", "known_hosts"];
 }

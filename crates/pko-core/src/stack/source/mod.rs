@@ -1,4 +1,4 @@
-//! Where a program comes from: what the Stack says, what was found there, and how a workspace gets it. Pure.
+//! The source of a program: what the Stack refers to, what is there, and how a workspace gets it.
 
 mod flux;
 mod flux_groups;
@@ -20,7 +20,7 @@ pub use git::{GitRevision, GitSourceRef, git_source};
 pub use login::{GitLogin, SecretKey, keys as git_keys};
 pub use program::{is_behind, program_source};
 
-/// What a Stack says of where its program is.
+/// The source that a Stack refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceRef {
     /// A git repository.
@@ -32,20 +32,20 @@ pub enum SourceRef {
 }
 
 impl SourceRef {
-    /// What the spec says; nothing if the workspace's own template brings the program. Of several sources the first
-    /// counts: git, then Flux, then a Program.
+    /// The source in the spec; none if the Workspace's template has the program. Of several sources
+    /// the first one counts: git, then Flux, then a Program.
     ///
     /// # Errors
-    /// What the spec says can't be followed, and what to do about it.
+    /// The reference is invalid.
     pub fn of(stack: &Stack) -> Result<Option<Self>, String> {
         let spec = &stack.spec;
         if git::is_present(spec) {
-            let wanted = git::wanted(stack)?;
-            return Ok(Some(Self::Git(Box::new(wanted))));
+            let git = git::source_ref(stack)?;
+            return Ok(Some(Self::Git(Box::new(git))));
         }
         if let Some(source) = &spec.flux_source {
-            let wanted = flux::wanted(source)?;
-            return Ok(Some(Self::Flux(Box::new(wanted))));
+            let flux = flux::source_ref(source)?;
+            return Ok(Some(Self::Flux(Box::new(flux))));
         }
         let program = spec.program_ref.as_ref();
         Ok(program.map(|program| Self::Program(program.name.clone())))
@@ -55,7 +55,7 @@ impl SourceRef {
 /// A program, at a revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSource {
-    /// A commit, an artifact's revision, a Program's generation; empty where there is none.
+    /// A commit, an artifact's revision or a Program's generation; empty without one.
     pub revision: String,
     /// How a workspace gets it.
     pub location: Location,
@@ -68,14 +68,14 @@ pub enum Location {
     Git(Box<GitSource>),
     /// It fetches an archive.
     Artifact(FluxArtifact),
-    /// It needs none: a destroy works on the state alone.
+    /// It needs none, because a destroy works on the state alone.
     Project(ProjectInfo),
-    /// It has one already.
+    /// Its template has one.
     Given,
 }
 
 impl Location {
-    /// How a Workspace gets the program that it has.
+    /// How a Workspace gets its program.
     pub(super) fn of(workspace: &WorkspaceSpec) -> Self {
         let git = workspace.git.clone();
         let git = git.map(|git| Self::Git(Box::new(git)));
@@ -89,22 +89,17 @@ impl Location {
 /// Why there is no program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceError {
-    /// The user has to change the Stack, or something that it names: a Secret, an address.
+    /// The user has to change the Stack, or an object that it refers to.
     Invalid(String),
-    /// It is not there, or not what it should be, and may come to be.
+    /// The source does not exist or is not usable, which may change.
     Unavailable(String),
-    /// Nobody answers, since then. That may pass, and what was deployed before is still true.
-    Unreachable {
-        /// Since when.
-        since: Timestamp,
-        /// What was heard.
-        message: String,
-    },
-    /// It will be known in a moment.
+    /// The source does not respond. What was deployed before stays valid.
+    Unreachable { since: Timestamp, message: String },
+    /// The source is being read.
     Pending(String),
 }
 
-/// A text that says something: upstream takes an empty one for none.
+/// The text, unless it is empty: upstream ignores an empty one.
 fn present(text: Option<&String>) -> Option<&String> {
     text.filter(|text| !text.is_empty())
 }

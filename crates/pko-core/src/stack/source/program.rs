@@ -5,17 +5,17 @@ use pko_api::{Decoded, Program, Stack, auto::v1alpha1::FluxArtifact, pulumi::v1:
 use super::{Location, ProgramSource, SourceError};
 use crate::program::is_published;
 
-/// The source that a Program is, or why it is none.
+/// The source for a Program.
 ///
 /// # Errors
-/// There is no such Program, it does not decode, or its archive is not there yet.
+/// The Program does not exist, does not decode, or has no archive yet.
 pub fn program_source(
     stack: &Stack,
     name: &str,
     program: Option<&Decoded<Program>>,
 ) -> Result<ProgramSource, SourceError> {
     let unavailable = SourceError::Unavailable;
-    // Upstream's users know its beginning.
+    // Upstream's users match on its beginning.
     let missing =
         || format!("unable to retrieve program for stack: Program \"{name}\" does not exist");
     let program = program.ok_or_else(|| unavailable(missing()))?;
@@ -25,12 +25,12 @@ pub fn program_source(
     let status = program.status.as_ref();
     let published = is_published(program);
     let artifact = match status.and_then(|status| status.artifact.clone()) {
-        Some(artifact) if published || is_left_at(stack, program, &artifact) => artifact,
+        Some(artifact) if published || is_last_artifact(stack, program, &artifact) => artifact,
         None if published => {
             let message = format!("Program \"{name}\" has no artifact");
             return Err(unavailable(message));
         }
-        // Its controller is at it: that is no failure.
+        // Its controller is about to publish it, which is not a failure.
         _ => {
             let message = format!("waiting for Program \"{name}\" to be published");
             return Err(SourceError::Pending(message));
@@ -46,9 +46,9 @@ pub fn program_source(
     })
 }
 
-/// Whether the artifact is of an older generation, and the last update was at it: then a Program that was just edited
-/// changes nothing until its new archive is there, and the Stack stays as it is.
-fn is_left_at(stack: &Stack, program: &Program, artifact: &Artifact) -> bool {
+/// Whether the artifact is of an older generation, which the last update ran. Then an edited
+/// Program changes nothing until its new archive exists.
+fn is_last_artifact(stack: &Stack, program: &Program, artifact: &Artifact) -> bool {
     let last = stack
         .status
         .as_ref()
@@ -58,9 +58,9 @@ fn is_left_at(stack: &Stack, program: &Program, artifact: &Artifact) -> bool {
         && last.is_some_and(|last| last.last_attempted_commit.as_ref() == Some(&artifact.revision))
 }
 
-/// Whether a Stack has come farther than this copy of its Program. Generations only grow, so it is an old copy, as a
-/// cache may have it that began with an old list, or the Program was made anew: only the API server knows. To run an
-/// old program would undo what the new one has done.
+/// Whether a Stack has run a later generation than that of this Program. Then the Program is stale,
+/// or it was deleted and created again: only a live read tells. An old program would undo what the
+/// new one has done.
 #[must_use]
 pub fn is_behind(program: &Decoded<Program>, stack: &Stack) -> bool {
     let status = stack.status.as_ref();
@@ -128,7 +128,7 @@ mod tests {
         let edited = program(&status(1));
         let source = program_source(&stack(Some("1")), "p", Some(&edited)).unwrap();
         assert_eq!(source.revision, "1");
-        // The archive of before is not served any more: no new run may begin with it.
+        // The old archive is no longer served, so no new run may start with it.
         for last in [None, Some("0")] {
             let problem = program_source(&stack(last), "p", Some(&edited)).unwrap_err();
             assert!(matches!(problem, SourceError::Pending(_)), "{problem:?}");
@@ -201,10 +201,10 @@ mod tests {
         let empty = program(&empty);
         assert_eq!(message(Some(empty)), "Program \"p\" has no artifact");
         let bad = json!({ "metadata": { "name": "p" }, "program": { "resources": [] } });
-        let said = message(Some(Decoded::from_value(bad).unwrap()));
+        let message = message(Some(Decoded::from_value(bad).unwrap()));
         assert!(
-            said.starts_with("Program \"p\": program.resources"),
-            "{said}"
+            message.starts_with("Program \"p\": program.resources"),
+            "{message}"
         );
     }
 }

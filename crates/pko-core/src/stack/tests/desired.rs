@@ -1,5 +1,5 @@
-//! The Workspace and the Update that a Stack wants, as they are written. Numbers in comments are those of upstream's own
-//! scenarios, in the order in which its tests have them.
+//! The Workspace and the Update that a Stack wants, as they are written. Numbers in comments are
+//! those of upstream's own scenarios, in the order in which its tests have them.
 
 mod names;
 mod shapes;

@@ -312,7 +312,8 @@ impl StackOutcome {
         self.creation().unwrap().0
     }
 
-    /// The rule, the Update that is created and the status before it, each effect in order, and when to look again.
+    /// The rule, the Update that is created and the status before it, each effect in order, and
+    /// when to look again.
     fn lines(&self) -> Vec<String> {
         let requeue = match self.plan.requeue {
             Requeue::Settled => "settled".to_owned(),

@@ -1,4 +1,5 @@
-//! Where a result goes besides the status: outputs into objects, and Updates that are more than are kept.
+//! Where a result goes besides the status: outputs into objects, and Updates that are more than are
+//! kept.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! What a failure means for the next attempt: whether it counts, when it is tried again, what is said.
+//! What a failure means for the next attempt: whether it counts, when it is tried again, what is
+//! said.
 
 use pko_api::pulumi::v1::LastUpdate;
 

@@ -4,7 +4,8 @@ use super::*;
 
 const DETECTED: &str = "event StackUpdateDetected: ";
 
-/// Why an update is started, or the line that says where the Stack is, and when it is looked at again.
+/// Why an update is started, or the line that says where the Stack is, and when it is looked at
+/// again.
 fn need(fixture: &StackFixture) -> String {
     let lines = fixture.decide().lines();
     let detected = lines.iter().find_map(|line| line.strip_prefix(DETECTED));

@@ -77,8 +77,8 @@ fn progressing() -> Value {
     json!([{ "type": "Reconciling", "status": "True", "reason": "Progressing", "message": "building artifact" }])
 }
 
-/// The life of a `GitRepository`, as source-controller writes it: before anything, looking, in trouble, ready, ready
-/// while it looks again, with news of its spec only, with a new commit.
+/// The life of a `GitRepository`, as source-controller writes it: before anything, looking, in
+/// trouble, ready, ready while it looks again, with news of its spec only, with a new commit.
 fn life() -> [(&'static str, Value); 7] {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact" }]);
     let failed = json!([{ "type": "Ready", "status": "False", "reason": "GitOperationFailed", "message": "no route" }]);

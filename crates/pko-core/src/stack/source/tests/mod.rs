@@ -1,4 +1,5 @@
-//! What a Stack says of its source, and what a workspace is told of it. The numbers are those of upstream's own tests.
+//! What a Stack says of its source, and what a workspace is told of it. The numbers are those of
+//! upstream's own tests.
 
 mod flux;
 mod git;

@@ -126,7 +126,8 @@ fn git_auth_overrides_git_auth_secret() {
     );
 }
 
-/// Only who gives the keys of servers has them handed on: a Workspace that upstream made stays as it is.
+/// Only who gives the keys of servers has them handed on: a Workspace that upstream made stays as
+/// it is.
 #[test]
 fn known_hosts_add_a_selector() {
     let hosts = SecretKey {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The volumes of a Stack with a Secret and a ConfigMap of this name in its config: name, object, folder and file.
+/// The volumes of a Stack with a Secret and a ConfigMap of this name in its config: name, object,
+/// folder and file.
 fn volumes(name: &str) -> Vec<[String; 4]> {
     let workspace = workspace(&fixture().spec(json!({
         "secretsRef": { "a": { "type": "Secret", "secret": { "name": name, "key": "k" } } },

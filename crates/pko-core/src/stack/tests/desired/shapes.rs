@@ -1,4 +1,5 @@
-//! The form in which a Workspace is stored: nothing is lost, and nothing is written otherwise than upstream writes it.
+//! The form in which a Workspace is stored: nothing is lost, and nothing is written otherwise than
+//! upstream writes it.
 
 use super::{templates::merged, *};
 
@@ -101,7 +102,8 @@ fn pod_template_has_stored_shape() {
     );
 }
 
-/// A Stack of upstream's has the shape already; one that is applied anew from git has not. Both want the same Workspace.
+/// A Stack of upstream's has the shape already; one that is applied anew from git has not. Both
+/// want the same Workspace.
 #[test]
 fn stored_template_gives_same_workspace() {
     let template = |container: Value| {
@@ -120,7 +122,8 @@ fn empty_literal_is_variable_without_value() {
     assert_eq!(spec["env"], json!([{ "name": "A" }]));
 }
 
-/// Go's types don't write what says nothing, and had their say before the template is laid over anything.
+/// Go's types don't write what says nothing, and had their say before the template is laid over
+/// anything.
 #[test]
 fn empty_fields_are_not_stored() {
     let pod = |spec: Value| {

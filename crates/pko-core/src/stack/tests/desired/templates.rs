@@ -273,9 +273,7 @@ fn stack_without_source_uses_template_source() {
 #[test]
 fn two_sources_are_rejected() {
     let message = |sources: &str| {
-        format!(
-            "spec.workspaceTemplate.spec: the program would come from {sources} at once: keep one, in the template or in the Stack itself"
-        )
+        format!("spec.workspaceTemplate.spec: the program has several sources: {sources}; keep one")
     };
     for (template, sources) in [
         (json!({ "git": { "url": "https://x/y" } }), "git and flux"),

@@ -85,26 +85,44 @@ fn update_template_cannot_change_identity() {
     assert_eq!(metadata, created(&super::fixture())["metadata"]);
 }
 
-/// A type or a name of the template's own would end in a loop: a destroy that is never done, an Update that exists already.
+/// With a type or a name from the template, a destroy would never finish, or the Update would exist
+/// already.
 #[test]
 fn update_template_cannot_change_purpose() {
-    let itself = |field: &str, due: &str, said: &str| {
+    let fixed_to = |field: &str, due: &str| {
         format!(
-            "spec.updateTemplate.spec.{field}: the Stack itself makes this \"{due}\", not \"{said}\": remove the field"
+            "spec.updateTemplate.spec.{field}: the Stack sets this to \"{due}\"; remove the field"
         )
     };
     for (template, message) in [
-        (json!({ "spec": { "type": "destroy" } }), itself("type", "up", "destroy")),
-        (json!({ "spec": { "type": "preview" } }), itself("type", "up", "preview")),
-        (json!({ "spec": { "stackName": "prod" } }), itself("stackName", "dev", "prod")),
-        (json!({ "spec": { "workspaceName": "other" } }), itself("workspaceName", "demo", "other")),
+        (
+            json!({ "spec": { "type": "destroy" } }),
+            fixed_to("type", "up"),
+        ),
+        (
+            json!({ "spec": { "type": "preview" } }),
+            fixed_to("type", "up"),
+        ),
+        (
+            json!({ "spec": { "stackName": "prod" } }),
+            fixed_to("stackName", "dev"),
+        ),
+        (
+            json!({ "spec": { "workspaceName": "other" } }),
+            fixed_to("workspaceName", "demo"),
+        ),
         (
             json!({ "metadata": { "name": "mine" } }),
-            "spec.updateTemplate.metadata.name: each Update has a name of its own, which the operator gives it: remove the field".to_owned(),
+            "spec.updateTemplate.metadata.name: the operator names each Update; remove the field"
+                .to_owned(),
         ),
     ] {
         let outcome = with_template(template).decide();
-        assert_eq!(outcome.request_names(), ["source"], "no pod is started for it");
+        assert_eq!(
+            outcome.request_names(),
+            ["source"],
+            "no pod is started for it"
+        );
         let lines = outcome.lines();
         assert_eq!(
             lines,
@@ -121,7 +139,7 @@ fn update_template_cannot_change_purpose() {
     let shown = state(preview.decide().status().unwrap());
     assert_eq!(
         shown,
-        format!("Stalled SpecInvalid: {}", itself("type", "preview", "up"))
+        format!("Stalled SpecInvalid: {}", fixed_to("type", "preview"))
     );
 }
 

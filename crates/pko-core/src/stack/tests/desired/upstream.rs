@@ -1,4 +1,5 @@
-//! What upstream has left in a cluster is what we would have made of the same Stacks: taking them over replaces no pod.
+//! What upstream has left in a cluster is what we would have made of the same Stacks: taking them
+//! over replaces no pod.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +133,8 @@ fn upstream_stacks_keep_stored_updates() {
                 "{stack_name}: {field}"
             );
         }
-        // Ours from the beginning: the finalizer, which upstream adds in a second step, and how urgent it is.
+        // Ours from the beginning: the finalizer, which upstream adds in a second step, and how
+        // urgent it is.
         assert_eq!(
             made["metadata"]["finalizers"],
             json!(["finalizer.stack.pulumi.com"])

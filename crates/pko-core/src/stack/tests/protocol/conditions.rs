@@ -92,8 +92,8 @@ fn transition_time_follows_status_only() {
     assert_eq!(time(Reconciling), ago(1_000), "only its words changed");
 }
 
-/// A reason, the words that its message begins with, and who has it. Upstream's words end there, and ours go on where there
-/// is more to say: what comes next, and what went wrong.
+/// A reason, the words that its message begins with, and who has it. Upstream's words end there,
+/// and ours go on where there is more to say: what comes next, and what went wrong.
 fn rows() -> Vec<(StackReason, &'static str, StackFixture)> {
     vec![
         (
@@ -168,7 +168,8 @@ fn rows() -> Vec<(StackReason, &'static str, StackFixture)> {
             "Stalled: IncompatibleConfiguration: no network",
             unready("IncompatibleConfiguration", true),
         ),
-        // Upstream's: "… times; not retrying until the spec or source changes". Here it is retried on, as its documents promise.
+        // Upstream's: "… times; not retrying until the spec or source changes". Here it is retried
+        // on, as its documents promise.
         (
             UpdateFailed,
             "Stalled: up failed 3 times; ",

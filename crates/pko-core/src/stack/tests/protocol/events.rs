@@ -1,5 +1,5 @@
-//! The events on a Stack, each once for a fact. No event tells of what a condition says alone: a source that is away, a Stack
-//! that comes first, a Workspace that failed.
+//! The events on a Stack, each once for a fact. No event tells of what a condition says alone: a
+//! source that is away, a Stack that comes first, a Workspace that failed.
 
 use super::*;
 use pko_api::names::events::StackEvent;
@@ -85,8 +85,8 @@ fn events_have_upstreams_text() {
     }
 }
 
-/// Upstream repeats that an update is wanted at each look until the Workspace is ready, and that the Workspace was deleted at
-/// each look from then on.
+/// Upstream repeats that an update is wanted at each look until the Workspace is ready, and that
+/// the Workspace was deleted at each look from then on.
 #[test]
 fn events_are_not_repeated() {
     let waiting = unready("Installing", false);

@@ -1,5 +1,6 @@
-//! What others rely on, row by row: the conditions and when they are set, when a Stack is looked at again, whether an update
-//! is needed, and the events. Where a row differs from upstream's, a comment says how and why.
+//! What others rely on, row by row: the conditions and when they are set, when a Stack is looked at
+//! again, whether an update is needed, and the events. Where a row differs from upstream's, a
+//! comment says how and why.
 
 mod conditions;
 mod events;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Upstream waits for events alone in most of these rows, and hangs where one is missed; here whatever waits names a time,
-/// and only what needs the user does not.
+/// Upstream waits for events alone in most of these rows, and hangs where one is missed; here
+/// whatever waits names a time, and only what needs the user does not.
 #[test]
 fn requeue_delays_match_situation() {
     let resync = json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 });
@@ -88,7 +88,8 @@ fn requeue_delays_match_situation() {
             "again in 500s",
         ),
         ("it succeeded", fixture().last(json!({})), "settled"),
-        // Upstream asks the server from here once in each resync period; here that is done apart, and wakes the Stack.
+        // Upstream asks the server from here once in each resync period; here that is done apart,
+        // and wakes the Stack.
         (
             "it succeeded, and follows a branch",
             fixture().last(json!({})).spec(branch),

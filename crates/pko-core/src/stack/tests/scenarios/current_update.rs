@@ -14,8 +14,9 @@ fn failed(message: &str) -> Value {
 #[test]
 fn scenarios_10_and_11_an_update_that_has_not_ended() {
     play([
-        // Upstream waits for ever for an Update that nobody will ever see again, and so does its Stack. Here it is forgotten,
-        // and the Stack goes on: what is needed still is made again, under the same name.
+        // Upstream waits for ever for an Update that nobody will ever see again, and so does its
+        // Stack. Here it is forgotten, and the Stack goes on: what is needed still is made again,
+        // under the same name.
         (
             10,
             "it does not exist",
@@ -57,7 +58,8 @@ fn scenario_12_a_failure_is_recorded() {
     );
 }
 
-/// Upstream does no more than that with a conflict; here one that is named as such does not count (see `retries`).
+/// Upstream does no more than that with a conflict; here one that is named as such does not count
+/// (see `retries`).
 #[test]
 fn scenarios_13_and_14_the_message_of_a_failure_is_kept() {
     for (number, message) in [

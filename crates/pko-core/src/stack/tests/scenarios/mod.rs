@@ -1,5 +1,5 @@
-//! Upstream's 137 scenarios of a Stack, by their numbers, with our outcome where it differs on purpose; a comment then says
-//! what upstream does.
+//! Upstream's 137 scenarios of a Stack, by their numbers, with our outcome where it differs on
+//! purpose; a comment then says what upstream does.
 
 mod current_update;
 mod environment;

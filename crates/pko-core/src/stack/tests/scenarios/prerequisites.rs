@@ -6,7 +6,8 @@ fn waiting(requirement: Value) -> StackFixture {
     fixture().spec(json!({ "prerequisites": [{ "name": "base", "requirement": requirement }] }))
 }
 
-/// `base`, whose last Update succeeded an hour ago unless it is said otherwise, with these fields of its own.
+/// `base`, whose last Update succeeded an hour ago unless it is said otherwise, with these fields
+/// of its own.
 fn base(requirement: Value, last: Value, fields: Value) -> StackFixture {
     let mut stack = json!({ "status": { "lastUpdate": {
         "generation": 1, "name": "update-abcdef", "type": "up", "state": "succeeded", "lastResyncTime": ago(3_600),

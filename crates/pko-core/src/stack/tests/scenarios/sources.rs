@@ -1,5 +1,5 @@
-//! Where the program comes from. What a spec says of it, and what a git server or Flux answers, is tested where it is read;
-//! here is what a Stack makes of it.
+//! Where the program comes from. What a spec says of it, and what a git server or Flux answers, is
+//! tested where it is read; here is what a Stack makes of it.
 
 use pko_api::auto::v1alpha1::GitSource;
 
@@ -52,7 +52,8 @@ fn scenario_52_the_very_object_is_asked_for() {
     assert_eq!(wanted.name, "infra");
 }
 
-/// Upstream never looks again where it calls the spec invalid, not even after the Secret that was missing was made.
+/// Upstream never looks again where it calls the spec invalid, not even after the Secret that was
+/// missing was made.
 #[test]
 fn scenarios_53_54_56_57_and_59_sources_that_can_not_be_had() {
     let missing = "gitrepositories.source.toolkit.fluxcd.io \"infra\" not found";
@@ -139,8 +140,8 @@ fn scenario_58_a_commit_is_passed_on() {
     assert_eq!(workspace(&fixture)["spec"]["git"], found);
 }
 
-/// Upstream's test is declared and empty. A branch is looked at again and again apart from the Stack, which is woken when it
-/// moves.
+/// Upstream's test is declared and empty. A branch is looked at again and again apart from the
+/// Stack, which is woken when it moves.
 #[test]
 fn scenario_34_a_branch_that_moved() {
     let moved = ProgramSource {

@@ -11,8 +11,8 @@ fn resync() -> Value {
     json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 600 })
 }
 
-/// An update is wanted: the Workspace is applied, and waited for. Upstream tells that it is wanted at each look, we once,
-/// when it starts.
+/// An update is wanted: the Workspace is applied, and waited for. Upstream tells that it is wanted
+/// at each look, we once, when it starts.
 fn triggered(number: u16, sentence: &str, fixture: StackFixture, trigger: &str) {
     let outcome = fixture.decide();
     assert_eq!(outcome.plan.rule, "workspace", "{number}: {sentence}");
@@ -71,8 +71,9 @@ fn scenarios_22_23_25_and_26_a_failure_is_waited_out() {
         "status Reconciling RetryingAfterFailure: 2 update failure(s); next attempt at 2023-11-14T22:14:50Z, or when the spec or source changes",
         "again in 90s",
     ];
-    // Upstream never tries again without a change ("up failed 10 times; not retrying until the spec or source changes").
-    // Its documents promise "until success", so here it is tried on, ever more slowly.
+    // Upstream never tries again without a change ("up failed 10 times; not retrying until the spec
+    // or source changes"). Its documents promise "until success", so here it is tried on, ever more
+    // slowly.
     let stalls: &[&str] = &[
         "status Stalled UpdateFailed: up failed 10 times; next attempt at 2023-11-15T21:13:20Z, or when the spec or source changes",
         "again in 82800s",
@@ -92,7 +93,8 @@ fn scenarios_22_23_25_and_26_a_failure_is_waited_out() {
     ]);
 }
 
-/// 34, a branch that is followed, is declared and empty in upstream's tests; ours is with the sources.
+/// 34, a branch that is followed, is declared and empty in upstream's tests; ours is with the
+/// sources.
 #[test]
 fn scenarios_30_to_32_nothing_is_wanted() {
     play([

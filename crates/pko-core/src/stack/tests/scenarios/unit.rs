@@ -226,8 +226,8 @@ fn scenario_93_the_project_is_copied() {
     assert_eq!(copied(old(), project()), project(), "present over old");
 }
 
-/// Upstream adds the finalizer after the Update was made, by a field manager of its own; a crash in between leaves an Update
-/// that may go before its result was seen. Here it is made with it.
+/// Upstream adds the finalizer after the Update was made, by a field manager of its own; a crash in
+/// between leaves an Update that may go before its result was seen. Here it is made with it.
 #[test]
 fn scenario_94_an_update_is_made_with_its_finalizer() {
     let update = fixture().decide().created().clone();
@@ -276,8 +276,8 @@ fn scenarios_97_to_99_a_workspace_that_stalls() {
     let conditions = &outcome.status().unwrap().conditions;
     assert!(!is_true(conditions, Ready), "97");
     assert_eq!(find(conditions, Reconciling), None, "97");
-    // Upstream's tests have a stall of nobody knows which spec, and upstream believes it. It may be the one that the user
-    // has just mended, so we wait for one of this spec.
+    // Upstream's tests have a stall of nobody knows which spec, and upstream believes it. It may be
+    // the one that the user has just mended, so we wait for one of this spec.
     let stale = stalled("InstallationFailed")
         .workspace(json!({ "status": { "observedGeneration": null } }))
         .decide();

@@ -47,7 +47,8 @@ fn scenario_38_a_ready_workspace_gets_an_update() {
 fn scenarios_40_and_41_a_preview() {
     let preview = || fixture().spec(json!({ "preview": true, "destroyOnFinalize": true }));
     assert_eq!(preview().decide().lines()[2], "create preview", "40");
-    // Upstream destroys nothing for a Stack that previews, even if it was applied before; see `farewell`.
+    // Upstream destroys nothing for a Stack that previews, even if it was applied before; see
+    // `farewell`.
     play([(
         41,
         "it is deleted: there is nothing to destroy",
