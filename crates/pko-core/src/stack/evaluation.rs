@@ -8,7 +8,7 @@ use pko_api::{
     pulumi::v1::{StackStatus, UpdateState},
 };
 
-use super::{ObservedStack, StackEffect, StackStep, check};
+use super::{ObservedStack, StackEffect, StackStep, check, observed::needs_destroy};
 use crate::{
     Blocked, Event,
     condition_set::{ConditionSet, Summary, UP_TO_DATE, find, is_true, shorten},
@@ -75,6 +75,11 @@ impl StackEvaluation {
     /// Whether nothing was ever applied for this Stack, so that no destroy is needed.
     pub(super) fn never_applied(&self) -> bool {
         self.applied_state() == Some(false)
+    }
+
+    /// Whether a deletion needs a destroy, after the result of a finished Update.
+    pub(super) fn needs_destroy(&self) -> bool {
+        needs_destroy(&self.observed.stack.spec, &self.status)
     }
 
     /// Whether the Stack was ready for the current spec and request.

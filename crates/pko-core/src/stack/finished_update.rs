@@ -11,6 +11,7 @@ use pko_api::{
 
 use super::{
     FinishedUpdate, ObservedStack, StackEffect, StackEvaluation, StackRead, StackStep, StackWrite,
+    observed::was_certainly_applied,
     outcome::processing,
     schedule::{FailureKind, failure_kind},
 };
@@ -85,7 +86,7 @@ fn fold(
     update: &Update,
 ) -> Result<StackEvaluation, StackStep> {
     // For a Stack of upstream's only `last_update` proves this, and this result replaces it.
-    if evaluation.status.applied.is_none() && evaluation.observed.was_certainly_applied() {
+    if evaluation.status.applied.is_none() && was_certainly_applied(&evaluation.status) {
         evaluation.status.applied = Some(true);
     }
     let ended = update.status.clone().unwrap_or_default();

@@ -7,8 +7,10 @@ use std::{
 };
 
 use pko_api::{
-    Stack, Update, Workspace, auto::v1alpha1::OperationType, names::events::StackEvent,
-    pulumi::v1::StackStatus,
+    Stack, Update, Workspace,
+    auto::v1alpha1::OperationType,
+    names::events::StackEvent,
+    pulumi::v1::{StackSpec, StackStatus},
 };
 use serde_json::Value;
 
@@ -197,26 +199,14 @@ impl ObservedStack {
         request(&self.stack)
     }
 
-    /// Whether a deletion needs a destroy. A Stack that only previews needs one if it certainly
-    /// applied an update before: the same stack may belong to another Stack.
+    /// Whether a deletion needs a destroy, according to the stored status.
     #[must_use]
     pub fn needs_destroy(&self) -> bool {
-        let spec = &self.stack.spec;
-        let is_enabled = spec.destroy_on_finalize.unwrap_or(false);
-        is_enabled && (!spec.preview.unwrap_or(false) || self.was_certainly_applied())
-    }
-
-    /// Whether an update ran, as far as the stored status proves it.
-    pub(super) fn was_certainly_applied(&self) -> bool {
-        let Some(status) = &self.stack.status else {
-            return false;
-        };
-        let last = status.last_update.as_ref();
-        let by_upstream = || {
-            status.outputs.is_some()
-                || last.is_some_and(|last| last.operation == Some(OperationType::Up))
-        };
-        status.applied.unwrap_or_else(by_upstream)
+        let stored = self.stack.status.as_ref();
+        stored.map_or_else(
+            || needs_destroy(&self.stack.spec, &StackStatus::default()),
+            |status| needs_destroy(&self.stack.spec, status),
+        )
     }
 
     /// Whether the Stack is deleted in the foreground: the garbage collector deletes everything
@@ -244,6 +234,23 @@ impl ObservedStack {
         spec.successful_updates_history_limit.is_some()
             || spec.failed_updates_history_limit.is_some()
     }
+}
+
+/// Whether a deletion needs a destroy. A Stack that only previews needs one if it certainly applied
+/// an update before: the same stack may belong to another Stack.
+pub(super) fn needs_destroy(spec: &StackSpec, status: &StackStatus) -> bool {
+    let is_enabled = spec.destroy_on_finalize.unwrap_or(false);
+    is_enabled && (!spec.preview.unwrap_or(false) || was_certainly_applied(status))
+}
+
+/// Whether an update ran, as far as the status proves it.
+pub(super) fn was_certainly_applied(status: &StackStatus) -> bool {
+    let last = status.last_update.as_ref();
+    let by_upstream = || {
+        status.outputs.is_some()
+            || last.is_some_and(|last| last.operation == Some(OperationType::Up))
+    };
+    status.applied.unwrap_or_else(by_upstream)
 }
 
 /// The garbage collector's own finalizer.

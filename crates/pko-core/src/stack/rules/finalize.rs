@@ -29,6 +29,6 @@ pub(in crate::stack) fn add_finalizer(evaluation: &StackEvaluation) -> Option<St
 
 /// Releases a deleted Stack that needs no destroy.
 pub(in crate::stack) fn release_without_destroy(evaluation: &StackEvaluation) -> Option<StackStep> {
-    let is_free = evaluation.observed.is_deleting() && !evaluation.observed.needs_destroy();
+    let is_free = evaluation.observed.is_deleting() && !evaluation.needs_destroy();
     is_free.then(|| evaluation.release())
 }

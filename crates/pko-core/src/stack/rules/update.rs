@@ -50,7 +50,7 @@ fn unneeded(evaluation: &StackEvaluation) -> Option<String> {
     };
     let is_destroy = update.spec.operation == Some(OperationType::Destroy);
     let is_needed =
-        !evaluation.observed.is_deleting() || (is_destroy && evaluation.observed.needs_destroy());
+        !evaluation.observed.is_deleting() || (is_destroy && evaluation.needs_destroy());
     let is_canceled = update.metadata.deletion_timestamp.is_some();
     if is_needed || is_canceled || has_begun(update) {
         return None;
