@@ -7,8 +7,8 @@ use crate::condition_set::shorten_to;
 
 /// The longest field that is kept.
 const MAX_FIELD_BYTES: usize = 16 * 1024;
-/// The longest text that is kept whole.
-const MAX_TEXT_BYTES: usize = 1024;
+/// The longest message that is kept whole. No other text is changed: it may be read as a value.
+const MAX_MESSAGE_BYTES: usize = 1024;
 const CONDITIONS: &str = "conditions";
 
 /// A status without what is large, and without the fields that were found invalid, such as
@@ -26,7 +26,7 @@ pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
     };
     let (mut kept, mut missing) = (Map::new(), Vec::new());
     for (name, value) in fields {
-        let value = with_short_texts(value);
+        let value = with_short_messages(value);
         let fits = value.to_string().len() <= MAX_FIELD_BYTES && !is_invalid(name);
         if fits || name == CONDITIONS {
             kept.insert(name.clone(), value);
@@ -39,15 +39,17 @@ pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
 }
 
 /// Recursion ends: a status has as many levels as was parsed.
-fn with_short_texts(value: &Value) -> Value {
+fn with_short_messages(value: &Value) -> Value {
+    let short = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) if name == "message" => shorten_to(text, MAX_MESSAGE_BYTES).into(),
+            other => with_short_messages(other),
+        };
+        (name.clone(), value)
+    };
     match value {
-        Value::String(text) => shorten_to(text, MAX_TEXT_BYTES).into(),
-        Value::Array(items) => items.iter().map(with_short_texts).collect(),
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            let short = fields.map(|(name, value)| (name.clone(), with_short_texts(value)));
-            Value::Object(short.collect())
-        }
+        Value::Array(items) => items.iter().map(with_short_messages).collect(),
+        Value::Object(fields) => Value::Object(fields.iter().map(short).collect()),
         other => other.clone(),
     }
 }
@@ -61,7 +63,7 @@ fn remark(status: &mut Map<String, Value>, missing: &[&str]) {
         };
         let separator = if message.is_empty() { "" } else { "; " };
         let what = if missing.is_empty() {
-            "long texts are shortened".to_owned()
+            "long messages are shortened".to_owned()
         } else {
             format!("status.{} is left out", missing.join(" and status."))
         };
@@ -85,7 +87,7 @@ mod tests {
     fn reduced_status_lacks_large_and_invalid_fields_and_says_so() {
         let status = json!({
             "observedGeneration": 3,
-            "outputs": { "long": vec!["x".repeat(500); 100] },
+            "outputs": { "long": "x".repeat(20_000) },
             "lastUpdate": { "state": "failed", "message": "m".repeat(5000) },
             "permalink": "nonsense",
             "conditions": condition("The update failed"),
@@ -94,7 +96,7 @@ mod tests {
         let reduced = reduced_status(&status, &invalid);
         assert_eq!(reduced["observedGeneration"], 3);
         assert_eq!(reduced["lastUpdate"]["state"], "failed");
-        assert!(reduced["lastUpdate"]["message"].as_str().unwrap().len() <= MAX_TEXT_BYTES);
+        assert!(reduced["lastUpdate"]["message"].as_str().unwrap().len() <= MAX_MESSAGE_BYTES);
         assert_eq!(
             (&reduced["outputs"], &reduced["permalink"]),
             (&Value::Null, &Value::Null)
@@ -112,7 +114,7 @@ mod tests {
         let invalid = ["status.conditions[0].message".to_owned()];
         let reduced = reduced_status(&status, &invalid);
         let message = reduced["conditions"][0]["message"].as_str().unwrap();
-        assert!(message.len() < 2 * MAX_TEXT_BYTES);
+        assert!(message.len() < 2 * MAX_MESSAGE_BYTES);
         assert!(
             message.ends_with("because the API server rejected the whole status"),
             "{message}"

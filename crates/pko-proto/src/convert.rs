@@ -154,6 +154,21 @@ mod tests {
         }
     }
 
+    /// The limit of `spec.config` in `pko-core`: a parser gives up at a hundred nested messages.
+    #[test]
+    fn config_of_thirty_levels_survives_the_wire() {
+        use prost::Message as _;
+
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+        let sent = |levels| {
+            let item = literal_config("tree", &nested(levels), false, false);
+            let request = crate::agent::SetAllConfigRequest { config: vec![item] };
+            crate::agent::SetAllConfigRequest::decode(request.encode_to_vec().as_slice())
+        };
+        assert!(sent(30).is_ok());
+        assert!(sent(40).is_err(), "why there is a limit");
+    }
+
     #[test]
     fn whole_numbers_have_no_fraction() {
         let text = |number| number_value(number).to_string();

@@ -34,6 +34,8 @@ pub type EventStream<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
 /// After this long the API server ends a watch, and it is begun again.
 const WATCH_SECONDS: u32 = 290;
+/// The code for a resource version that the API server remembers no more.
+const EXPIRED: u16 = 410;
 /// How much later a silent connection counts as dead.
 const SILENCE: Duration = Duration::from_secs(295);
 
@@ -221,8 +223,13 @@ where
                 (None, watching)
             }
             Err(error) => {
-                let error = watcher::Error::WatchStartFailed(error);
-                (Some(Err(error)), State::Listed { resource_version })
+                let is_expired = matches!(&error, Error::Api(status) if status.code == EXPIRED);
+                let next = if is_expired {
+                    State::Empty
+                } else {
+                    State::Listed { resource_version }
+                };
+                (Some(Err(watcher::Error::WatchStartFailed(error))), next)
             }
         }
     }
@@ -242,8 +249,7 @@ where
             return (None, watching);
         }
         Change::Failed(status) => {
-            // It has fallen out of what the API server remembers.
-            let next = if status.code == 410 {
+            let next = if status.code == EXPIRED {
                 State::Empty
             } else {
                 State::Watching {
@@ -290,4 +296,157 @@ fn read_listed<K: ReadJson + serde::de::DeserializeOwned>(json: &str) -> Option<
         tracing::error!(%error, "Ignoring an object that does not decode");
     }
     read.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::{Request as HttpRequest, Response};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use pko_api::{Decoded, Stack};
+    use serde_json::{Value, json};
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// A client with these responses, and the requests it has sent.
+    fn client(responses: &[(u16, String)]) -> (Client, Arc<Mutex<Vec<String>>>) {
+        let responses = Arc::new(Mutex::new(VecDeque::from(responses.to_vec())));
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::clone(&sent);
+        let service = service_fn(move |request: HttpRequest<Body>| {
+            requests.lock().push(request.uri().to_string());
+            let response = responses.lock().pop_front();
+            async move {
+                let (code, text) = response.ok_or("no response is left")?;
+                let response = Response::builder().status(code);
+                Ok::<_, BoxError>(response.body(Body::from(text.into_bytes()))?)
+            }
+        });
+        (Client::new(service, "default"), sent)
+    }
+
+    fn watcher(client: &Client) -> Watcher<Decoded<Stack>> {
+        let path = Decoded::<Stack>::url_path(&(), Some("shop"));
+        Watcher::new(client, path, Some("a=b"))
+    }
+
+    fn stack(name: &str, version: &str) -> String {
+        let metadata = json!({ "name": name, "resourceVersion": version });
+        json!({ "metadata": metadata, "spec": { "stack": "dev" } }).to_string()
+    }
+
+    fn deep(name: &str, version: &str) -> String {
+        let config = format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
+        let config = format!("\"stack\":\"dev\",\"config\":{config}");
+        stack(name, version).replace("\"stack\":\"dev\"", &config)
+    }
+
+    fn list(token: &str, items: &[String]) -> (u16, String) {
+        let metadata = json!({ "resourceVersion": "9", "continue": token });
+        let items = items.join(",");
+        (
+            200,
+            format!("{{\"metadata\":{metadata},\"items\":[{items}]}}"),
+        )
+    }
+
+    fn change(kind: &str, object: &str) -> String {
+        format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+    }
+
+    async fn next(watcher: &mut Watcher<Decoded<Stack>>) -> String {
+        let name = |object: &Decoded<Stack>| {
+            let mark = if object.as_result().is_ok() { "" } else { "?" };
+            format!("{}{mark}", object.meta().name.clone().unwrap())
+        };
+        match watcher.next().await {
+            Ok(Event::Init) => "[".to_owned(),
+            Ok(Event::InitApply(object)) => name(&object),
+            Ok(Event::InitDone) => "]".to_owned(),
+            Ok(Event::Apply(object)) => format!("+{}", name(&object)),
+            Ok(Event::Delete(object)) => format!("-{}", name(&object)),
+            Err(error) => format!("{error:?}").chars().take(15).collect(),
+        }
+    }
+
+    async fn events(watcher: &mut Watcher<Decoded<Stack>>, count: usize) -> String {
+        let mut events = Vec::new();
+        for _ in 0..count {
+            events.push(next(watcher).await);
+        }
+        events.join(" ")
+    }
+
+    #[tokio::test]
+    async fn watch_lists_pages_and_follows_changes_of_any_depth() {
+        let bookmark = json!({ "metadata": { "resourceVersion": "15" } }).to_string();
+        let changes = [
+            change("ADDED", &deep("c", "10")),
+            change("MODIFIED", &stack("a", "11")),
+            change("DELETED", &deep("b", "12")),
+            change("BOOKMARK", &bookmark),
+            "{\"type\":\"ADDED\",\"obj".to_owned(),
+        ];
+        let (client, sent) = client(&[
+            list("more", &[stack("a", "1"), deep("b", "2")]),
+            list("", &[stack("d", "3")]),
+            (200, changes.concat()),
+            (200, change("MODIFIED", &stack("a", "16"))),
+        ]);
+        let mut watcher = watcher(&client);
+        assert_eq!(events(&mut watcher, 9).await, "[ a b? d ] +c? +a -b? +a");
+        let sent = sent.lock().clone();
+        let path = "/apis/pulumi.com/v1/namespaces/shop/stacks";
+        assert!(
+            sent.iter().all(|request| request.starts_with(path)),
+            "{sent:?}"
+        );
+        assert!(sent[0].contains("labelSelector=a%3Db") && sent[0].contains("limit=20"));
+        assert!(sent[1].contains("continue=more"), "{sent:?}");
+        assert!(sent[2].contains("watch=true") && sent[2].contains("resourceVersion=9"));
+        assert!(
+            sent[3].contains("resourceVersion=15"),
+            "after the bookmark: {sent:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn watch_that_has_expired_begins_with_a_list() {
+        let gone: Value = json!({ "kind": "Status", "status": "Failure", "code": 410 });
+        let (client, sent) = client(&[
+            list("", &[stack("a", "1")]),
+            (200, change("ERROR", &gone.to_string())),
+            list("", &[]),
+            (500, "upstream connect error".to_owned()),
+            (410, gone.to_string()),
+            list("", &[]),
+            (200, change("ADDED", &stack("a", "10"))),
+        ]);
+        let mut watcher = watcher(&client);
+        assert_eq!(
+            events(&mut watcher, 10).await,
+            "[ a ] WatchError(Stat [ ] WatchStartFaile WatchStartFaile [ ]"
+        );
+        assert_eq!(next(&mut watcher).await, "+a");
+        assert_eq!(sent.lock().len(), 7);
+    }
+
+    #[tokio::test]
+    async fn watch_list_that_fails_begins_again() {
+        let (client, _) = client(&[
+            list("more", &[stack("a", "1")]),
+            (410, "{}".to_owned()),
+            (200, "no list".to_owned()),
+            (200, "{\"metadata\":{},\"items\":[]}".to_owned()),
+            list("", &[]),
+        ]);
+        let mut watcher = watcher(&client);
+        assert_eq!(
+            events(&mut watcher, 9).await,
+            "[ a InitialListFail [ InitialListFail [ NoResourceVersi [ ]"
+        );
+    }
 }

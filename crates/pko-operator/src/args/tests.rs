@@ -449,7 +449,10 @@ fn git_flags_default_to_one_minute_and_no_plain_http() {
 
 #[test]
 fn pod_restrictions_follow_flags() {
-    assert_eq!(arguments(&[]).pod_restrictions(), PodRestrictions::default());
+    assert_eq!(
+        arguments(&[]).pod_restrictions(),
+        PodRestrictions::default()
+    );
     let given = [
         "--default-service-account=runner",
         "--allowed-service-accounts= runner,deployer ,",

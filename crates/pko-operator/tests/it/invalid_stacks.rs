@@ -117,9 +117,8 @@ async fn each_can_be_deleted(namespace: &TestNamespace) {
     let delete = |name: &String| {
         let name = name.clone();
         async move {
-            raw_objects::delete::<Stack>(namespace, &name)
-                .await
-                .unwrap()
+            let deleted = raw_objects::delete::<Stack>(namespace, &name).await;
+            deleted.unwrap();
         }
     };
     let deleted = stream::iter(&wrong).map(delete).buffer_unordered(AT_ONCE);

@@ -6,7 +6,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use pko_api::{
     Program, Stack, Update, Workspace,
@@ -211,10 +211,24 @@ async fn create_unreadable(namespace: &TestNamespace) {
         .await
         .unwrap();
     // The year of this time is negative in UTC, in which it is stored.
-    let odd = r#"{"metadata":{"name":"odd","managedFields":[{"manager":"m","operation":"Update","apiVersion" : "v1","time":"0000-01-01T00:00:00+14:00","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]},"data":{"a":"b"}}"#;
+    let odd = r#"{"metadata":{"name":"odd"},"data":{"a":"b"}}"#;
     raw_objects::create::<ConfigMap>(namespace, odd)
         .await
         .unwrap();
+    let times = json!([{
+        "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "time": "0000-01-01T00:00:00+14:00", "fieldsV1": { "f:data": { "f:a": {} } },
+    }]);
+    let patch = Patch::Merge(json!({ "metadata": { "managedFields": times } }));
+    let config_maps = namespace.api::<ConfigMap>();
+    let patched = config_maps
+        .patch("odd", &PatchParams::default(), &patch)
+        .await;
+    let read = config_maps.get("odd").await;
+    assert!(
+        patched.is_err() && read.is_err(),
+        "no client reads it: {read:?}"
+    );
 }
 
 /// The message of the condition `Stalled` of each object, or of `Ready` where that is false.

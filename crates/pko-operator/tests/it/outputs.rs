@@ -10,7 +10,7 @@ use kube::{
 };
 use pko_api::{Stack, Update};
 use pko_testkit::{ProgramBuilder, StackBuilder, TestNamespace, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     events::Trail,
@@ -312,4 +312,100 @@ async fn suspended_stack_runs_nothing_and_can_be_deleted() {
         .unwrap();
     trail.until_gone().await;
     assert_eq!(system.executed("demo", "demo"), 2, "it was destroyed");
+}
+
+/// A Program with an output of this many levels and one of this many bytes.
+async fn create_large_program(namespace: &TestNamespace, name: &str, levels: usize, bytes: usize) {
+    // A document of that many levels is rejected before it runs.
+    let half = |inner: Value| (0..levels / 2).fold(inner, |inner, _| json!([inner]));
+    let program = ProgramBuilder::new(name)
+        .resource("one", "pulumi:index:Stash", &json!({ "input": "v" }))
+        .output("small", 1)
+        .output("large", "x".repeat(bytes))
+        .set("/program/variables", json!({ "half": half(json!(1)) }))
+        .output("deep", half("${half}".into()))
+        .build();
+    namespace.create_object(program).await.unwrap();
+}
+
+fn large_stack(system: &System, name: &str) -> StackBuilder {
+    StackBuilder::new(name)
+        .stack(name)
+        .backend(&system.backend())
+        .program(name)
+        .secret_env("PULUMI_CONFIG_PASSPHRASE", "credentials", "passphrase")
+}
+
+#[tokio::test]
+async fn outputs_too_deep_or_large_stay_in_the_secret() {
+    let system = System::start(&[]).await;
+    let namespace = scripted_stacks::namespace(&system).await;
+    create_large_program(&namespace, "demo", 70, 300_000).await;
+    let stack = large_stack(&system, "demo").build();
+    namespace.create_object(stack).await.unwrap();
+    scripted_stacks::ready(&namespace, "demo").await;
+
+    let stack = namespace.api::<Stack>().get("demo").await.unwrap();
+    let status = stack.status.unwrap();
+    assert_eq!(json!(status.outputs), json!({ "small": 1 }));
+    let last = status.last_update.unwrap();
+    let message = last.message.unwrap();
+    assert!(
+        message.contains("does not show the outputs \"deep\", \"large\""),
+        "{message}"
+    );
+    let name = format!("{}-stack-outputs", last.name.unwrap());
+    assert!(message.contains(&name), "{message}");
+    let all = secret(&namespace, &name).await;
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["deep", "large", "small"]);
+    assert!(all["deep"].starts_with(&"[".repeat(70)));
+}
+
+/// Creates a Stack that has too little space left for large outputs, and enough for all else.
+async fn create_almost_too_large(system: &System, namespace: &TestNamespace) {
+    let stack = |count: usize| {
+        let labels = (0..count).map(|number| (format!("label-{number}"), "x".repeat(63).into()));
+        let labels = Value::Object(labels.collect());
+        let stack = large_stack(system, "demo").set("/metadata/labels", labels);
+        namespace.create_object(stack.build())
+    };
+    let mut count = 30_000;
+    while stack(count).await.is_err() {
+        count -= 1000;
+    }
+    let stacks = namespace.api::<Stack>();
+    stacks
+        .delete("demo", &DeleteParams::default())
+        .await
+        .unwrap();
+    is_gone(&stacks, "demo").await;
+    // The first apply adds managed fields, a fourth of what a label has.
+    stack(count * 4 / 5 - 1000).await.unwrap();
+}
+
+#[tokio::test]
+async fn status_that_the_api_server_rejects_is_written_without_its_outputs() {
+    let system = System::start(&[]).await;
+    let namespace = scripted_stacks::namespace(&system).await;
+    create_large_program(&namespace, "demo", 2, 240_000).await;
+    create_almost_too_large(&system, &namespace).await;
+    scripted_stacks::ready(&namespace, "demo").await;
+
+    let stacks = namespace.api::<Stack>();
+    let status = stacks.get("demo").await.unwrap().status.unwrap();
+    assert_eq!(status.outputs, None);
+    let ready = status
+        .conditions
+        .iter()
+        .find(|found| found.type_ == "Ready");
+    let message = &ready.unwrap().message;
+    assert!(
+        message.contains("status.outputs is left out, because"),
+        "{message}"
+    );
+    stacks
+        .delete("demo", &DeleteParams::default())
+        .await
+        .unwrap();
+    is_gone(&stacks, "demo").await;
 }

@@ -81,7 +81,7 @@ impl Generator {
         text.push("}");
         for body in ["spec", "program"] {
             if let Some(schema) = self.schema.get(body) {
-                text.push(&format!(",{:?}:", body));
+                text.push(&format!(",{body:?}:"));
                 text.value(schema, 0);
             }
         }
@@ -126,7 +126,7 @@ impl Text {
         self.written.push_str(text);
     }
 
-    /// A number below `end`, by SplitMix64.
+    /// A number below `end`, by `SplitMix64`.
     fn below(&mut self, end: usize) -> usize {
         self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.dice;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::generator::Generator;
 use crate::{
-    Fact, Machine, Step, program,
+    Fact, Machine, Step, StepOf, program,
     program::ObservedProgram,
     stack::{self, ObservedStack},
     update::{self, ObservedUpdate},
@@ -37,20 +37,14 @@ trait Fuzzed: StoredKind {
 
     fn observed(self) -> Self::Observed;
 
-    fn respond(
-        step: &Step<
-            <Self::Observed as Machine>::Read,
-            <Self::Observed as Machine>::Write,
-            <Self::Observed as Machine>::Effect,
-        >,
-    ) -> Option<<Self::Observed as Machine>::Response>;
+    fn respond(step: &StepOf<Self::Observed>) -> Option<<Self::Observed as Machine>::Response>;
 
     /// The status that an effect writes.
     fn status(effect: <Self::Observed as Machine>::Effect) -> Option<Value>;
 }
 
-fn json(status: impl Serialize) -> Option<Value> {
-    Some(serde_json::to_value(status).unwrap())
+fn json(status: impl Serialize) -> Value {
+    serde_json::to_value(status).unwrap()
 }
 
 impl Fuzzed for Stack {
@@ -86,7 +80,7 @@ impl Fuzzed for Stack {
 
     fn status(effect: stack::StackEffect) -> Option<Value> {
         match effect {
-            stack::StackEffect::PatchStatus(status) => json(status),
+            stack::StackEffect::PatchStatus(status) => Some(json(status)),
             _ => None,
         }
     }
@@ -127,7 +121,7 @@ impl Fuzzed for Program {
 
     fn status(effect: program::ProgramEffect) -> Option<Value> {
         match effect {
-            program::ProgramEffect::PatchStatus(status) => json(status),
+            program::ProgramEffect::PatchStatus(status) => Some(json(status)),
             _ => None,
         }
     }
@@ -151,7 +145,7 @@ impl Fuzzed for Workspace {
 
     fn status(effect: workspace::WorkspaceEffect) -> Option<Value> {
         match effect {
-            workspace::WorkspaceEffect::PatchStatus(status) => json(status),
+            workspace::WorkspaceEffect::PatchStatus(status) => Some(json(status)),
             _ => None,
         }
     }
@@ -178,7 +172,7 @@ impl Fuzzed for Update {
 
     fn status(effect: update::UpdateEffect) -> Option<Value> {
         match effect {
-            update::UpdateEffect::PatchStatus(status) => json(status),
+            update::UpdateEffect::PatchStatus(status) => Some(json(status)),
             _ => None,
         }
     }
