@@ -17,8 +17,8 @@ use crate::{
     schema,
 };
 
-/// The longest name of a Stack: with `-workspace` and a revision's hash it must fit into a label.
-pub const LONGEST_STACK_NAME: usize = 42;
+/// With `-workspace` and the hash of a revision, the name must fit into a label.
+pub const MAX_STACK_NAME_LENGTH: usize = 42;
 
 /// One column of `kubectl get`.
 #[derive(Clone, Copy)]
@@ -129,8 +129,8 @@ fn stacks() -> Value {
             &mut root,
             "x-kubernetes-validations",
             json!([{
-                "rule": format!("size(self.metadata.name) <= {LONGEST_STACK_NAME}"),
-                "message": format!("Stack name must be no more than {LONGEST_STACK_NAME} characters in length."),
+                "rule": format!("size(self.metadata.name) <= {MAX_STACK_NAME_LENGTH}"),
+                "message": format!("Stack name must be no more than {MAX_STACK_NAME_LENGTH} characters in length."),
             }]),
         );
         version(name, &root, columns, storage)

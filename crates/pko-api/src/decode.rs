@@ -1,9 +1,9 @@
-//! Reading objects that the API server accepted and that may still not be what a type expects.
+//! [`Decoded`]: objects that the API server accepted, but that may not decode.
 //!
-//! The schemas leave some fields open (`config` has no type at all, a duration is any string), so a
-//! stored object may not decode. With a typed watch such an object stops the watch for every other
-//! one. [`Decoded`] never fails on an object that has metadata: the failure is part of the value.
-//! That holds for an object of any depth and size if it is decoded from its text.
+//! The schemas leave some fields open: `config` is untyped, and a duration is any string. With a
+//! typed watch, an object that does not decode stops the watch for all objects. [`Decoded`] never
+//! fails on an object with metadata: the error is part of the value. If it is decoded from text,
+//! this holds for any depth and size.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,40 +14,35 @@ use serde_json::Value;
 
 use crate::{StoredKind, raw_object::RawObject};
 
-/// How much of a wrong value an error quotes.
+/// The limit for a quoted value.
 const QUOTED_CHARACTERS: usize = 80;
 
-/// Fields that hold secret values, or may: what is wrong there is said without quoting it.
+/// Fields that may contain secrets: errors do not quote their values.
 const SECRET_FIELDS: [&str; 4] = ["secrets", "secretsRef", "envRefs", "gitAuth"];
 
 /// An object from the API server, decoded or not. Use it in place of `K` in a watch or a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded<K> {
-    /// The object, as its type.
     Object(Box<K>),
-    /// What is known of an object that is not of its type's form.
     Undecodable(Box<Undecodable>),
 }
 
-/// An object that was stored and does not decode: whose it is, and what is wrong with it.
+/// A stored object that does not decode: its identity and the error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undecodable {
-    /// Its metadata, which every stored object has.
     pub metadata: ObjectMeta,
-    /// Its status as it is stored, for whoever reports the error there.
+    /// The stored status, in which the error is reported.
     pub status: Option<Value>,
-    /// What is wrong.
     pub error: DecodeError,
 }
 
-/// A field of an object that has not the form that its type needs.
+/// A field with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct DecodeError {
-    /// The field's path, such as `spec.config`.
+    /// The path of the field, such as `spec.config`.
     pub field: String,
-    /// The value found there, shortened; nothing where it may be secret or is missing.
+    /// The value, shortened; `None` if it may be secret or is missing.
     pub value: Option<String>,
-    /// What is wrong with it.
     pub problem: String,
 }
 
@@ -62,8 +57,8 @@ impl fmt::Display for DecodeError {
 }
 
 impl<K: StoredKind> Decoded<K> {
-    /// Decodes the text of one object. What is too deep or too large is never parsed. Fails only where
-    /// it has no metadata, which the API server never stores.
+    /// Decodes the text of one object. Values that are too deep or too large are not parsed. Fails
+    /// only without metadata, which every stored object has.
     pub fn from_json(json: &str) -> Result<Self, DecodeError> {
         let Some(object) = RawObject::new(json) else {
             return Err(DecodeError {
@@ -86,7 +81,7 @@ impl<K: StoredKind> Decoded<K> {
         if let Ok(decoded) = serde_json::from_str(&json) {
             return Ok(Self::Object(Box::new(decoded)));
         }
-        // Only a value can be quoted.
+        // Only a parsed value can be quoted.
         let value = serde_json::from_str(&json);
         match value.as_ref().map(decode) {
             Ok(Ok(decoded)) => Ok(Self::Object(Box::new(decoded))),
@@ -99,8 +94,7 @@ impl<K: StoredKind> Decoded<K> {
         }
     }
 
-    /// Decodes one object. Fails only where it has no readable metadata, which the API server
-    /// never stores.
+    /// Decodes one object. Fails only without readable metadata, which every stored object has.
     pub fn from_value(object: Value) -> Result<Self, DecodeError> {
         match decode(&object) {
             Ok(decoded) => Ok(Self::Object(Box::new(decoded))),
@@ -110,7 +104,6 @@ impl<K: StoredKind> Decoded<K> {
         }
     }
 
-    /// The object or the reason why there is none.
     pub fn as_result(&self) -> Result<&K, &Undecodable> {
         match self {
             Self::Object(object) => Ok(object),
@@ -148,12 +141,12 @@ impl DecodeError {
     }
 }
 
-/// Decodes a value and says which field was wrong if it can't.
+/// Decodes a value; the error names the field.
 fn decode<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let found = quoted(value, error.path());
         let field = error.path().to_string();
-        // What serde reports quotes the value, too.
+        // serde's message also quotes the value.
         let problem = if is_secret(error.path()) {
             "the value does not have the form that the field needs".to_owned()
         } else {
@@ -189,7 +182,7 @@ fn quoted(object: &Value, path: &serde_path_to_error::Path) -> Option<String> {
             Segment::Enum { .. } | Segment::Unknown => return None,
         };
     }
-    // An object may hold a secret further down; what is wrong with one is its form, not its text.
+    // An object may contain a secret, and the error concerns its type, not its content.
     if !is_plain(found) {
         return None;
     }
@@ -214,7 +207,7 @@ impl<'de, K: StoredKind> Deserialize<'de> for Decoded<K> {
 }
 
 impl<K: StoredKind + Serialize> Serialize for Decoded<K> {
-    /// Writes the object; one that did not decode can't be written back, and says so.
+    /// Fails for an object that did not decode.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Object(object) => object.serialize(serializer),
@@ -382,7 +375,7 @@ mod tests {
         assert_eq!(list.items[1].meta().name.as_deref(), Some("demo"));
     }
 
-    /// What is read as text is what is read as a value.
+    /// Text and value decode to the same object.
     #[test]
     fn text_decodes_like_its_value() {
         for spec in [

@@ -1,10 +1,10 @@
-//! A ValidatingAdmissionPolicy that denies the manager's service account what the manager never does.
-//! Does no I/O.
+//! A ValidatingAdmissionPolicy that denies the manager's service account what the manager never
+//! does. Does no I/O.
 //!
-//! RBAC cannot restrict writes by label, type or namespace pattern. With this policy, a manager that was
-//! taken over cannot write service account tokens, change other workloads, or enter Kubernetes' own
-//! namespaces. It is not part of the installation. `deploy/policies/manager.yaml` is generated from this
-//! file.
+//! RBAC cannot restrict writes by label, type or namespace pattern. With this policy, a manager
+//! that was taken over cannot write service account tokens, change other workloads, or enter
+//! Kubernetes' own namespaces. It is not part of the installation. `deploy/policies/manager.yaml`
+//! is generated from this file.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const IN_OWN_NAMESPACE: &str =
 const HAS_OPAQUE_SECRETS: &str = "request.resource.resource != 'secrets' || \
      object.?type.orValue('Opaque') == 'Opaque'";
 
-/// The policy. An API server on which it fails rejects the write.
+/// The policy. If it fails, the API server rejects the write.
 #[must_use]
 pub fn policy() -> Value {
     let rule = |group: &str, resources: &[&str], operations: &[&str]| {
@@ -34,7 +34,8 @@ pub fn policy() -> Value {
         })
     };
     let (key, value) = (labels::AUTO_COMPONENT_KEY, labels::WORKSPACE_COMPONENT);
-    // Before and after: a label that the same write adds makes no object a workspace's.
+    // Checked before and after the write, so that adding a label does not make an object a
+    // workspace's.
     let is_workspace = format!(
         "request.resource.resource == 'secrets' || [object, oldObject].all(o, o == null || \
          o.?metadata.?labels[?'{key}'].orValue('') == '{value}')"
@@ -75,7 +76,7 @@ pub fn policy() -> Value {
     })
 }
 
-/// Denies in the whole cluster.
+/// Binds the policy to the whole cluster.
 #[must_use]
 pub fn binding() -> Value {
     json!({

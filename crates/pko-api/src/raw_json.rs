@@ -1,21 +1,21 @@
-//! JSON text taken apart without recursion.
+//! Splits JSON text without recursion.
 //!
-//! The API server stores what is nested ten thousand levels deep. A parser that recurses fails on
-//! that, and fails with it what stands beside. So an object is cut out of its list, and measured,
-//! before any of it is parsed.
+//! The API server stores objects with ten thousand levels. A recursive parser fails on such an
+//! object, and with it on the whole list. So an object is cut out of its list and measured before
+//! it is parsed.
 
-/// What a JSON value costs to parse and to hold.
+/// The cost of parsing and storing a JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JsonSize {
-    /// Of its text.
+    /// The length of the text.
     pub bytes: usize,
-    /// A scalar has none, `[]` one, `[[]]` two.
+    /// 0 for a scalar, 1 for `[]`, 2 for `[[]]`.
     pub depth: usize,
-    /// How many values it holds, about: separators and brackets.
+    /// The approximate number of values: separators and brackets.
     pub values: usize,
 }
 
-/// The size of a JSON value. A text that is no JSON has some size, too.
+/// The size of a JSON value. Invalid JSON also has a size.
 #[must_use]
 pub fn measure(json: &str) -> JsonSize {
     let mut size = JsonSize {
@@ -36,21 +36,20 @@ pub fn measure(json: &str) -> JsonSize {
     size
 }
 
-/// The fields of a JSON object: each name as it is written between its quotes, and the text of its
-/// value. None if the text is no object.
+/// The fields of a JSON object: the raw names without quotes, and the texts of the values. `None`
+/// if the text is not an object.
 #[must_use]
 pub fn fields(json: &str) -> Option<Vec<(&str, &str)>> {
     let members = members(json, '{', '}')?;
     members.into_iter().map(field).collect()
 }
 
-/// The items of a JSON array, each as text. None if the text is no array.
+/// The items of a JSON array, each as text. `None` if the text is not an array.
 #[must_use]
 pub fn items(json: &str) -> Option<Vec<&str>> {
     members(json, '[', ']')
 }
 
-/// The value of a field, as text.
 #[must_use]
 pub fn field_of<'json>(fields: &[(&str, &'json str)], name: &str) -> Option<&'json str> {
     let mut values = fields.iter().filter(|(found, _)| *found == name);
@@ -93,10 +92,10 @@ enum Token {
     Other,
 }
 
-/// Where in a JSON text a scan is.
+/// The state of a scan through JSON text.
 #[derive(Default)]
 struct Position {
-    /// How many brackets are open.
+    /// The number of open brackets.
     open: usize,
     in_string: bool,
     is_escaped: bool,

@@ -1,4 +1,4 @@
-//! An object as the API server sent it, cut into its fields, before any of it is parsed.
+//! [`RawObject`]: the text of an object, split into fields before it is parsed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -8,18 +8,16 @@ use crate::{
     raw_json::{JsonSize, field_of, fields, items, measure},
 };
 
-/// How deep an object may be nested. Parsers give up at 128, and what we write of an object adds
-/// some levels.
+/// The maximum depth of an object. Parsers fail at 128 levels, and our own writes add some levels.
 pub const MAX_DEPTH: usize = 100;
-/// How many values an object may hold. Each takes up to a hundred bytes of memory, however short it
-/// is.
+/// The maximum number of values in an object. Each needs up to a hundred bytes of memory.
 pub const MAX_VALUES: usize = 100_000;
-/// How many bytes an object may have. etcd's own limit is 1.5 MiB unless it was raised.
+/// The maximum number of bytes of an object. etcd's default limit is 1.5 MiB.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// How many names a path has in an error.
+/// The maximum number of names in the path of an error.
 const MAX_PATH: usize = 5;
-/// Metadata that are enough to report on an object.
+/// The metadata that a report on an object needs.
 const IDENTITY: [&str; 7] = [
     "name",
     "namespace",
@@ -30,20 +28,20 @@ const IDENTITY: [&str; 7] = [
     "finalizers",
 ];
 
-/// The fields of an object. Its managed fields are left out: nothing here reads them, they are as deep
-/// as the object, and their times may be ones that do not parse.
+/// The fields of an object, without managed fields: no code reads them, they are as deep as the
+/// object, and their times may not parse.
 #[derive(Clone, Debug)]
 pub struct RawObject<'json> {
-    /// All but metadata and status.
+    /// All fields except metadata and status.
     fields: Vec<(&'json str, &'json str)>,
     metadata: Vec<(&'json str, &'json str)>,
-    /// Without the fields that are larger than what an object may be: only our own controllers write
-    /// a status, and what is left out they write again.
+    /// Without fields that exceed the limits of an object. Only our own controllers write a status,
+    /// and they write dropped fields again.
     status: Vec<(&'json str, &'json str)>,
 }
 
 impl<'json> RawObject<'json> {
-    /// Cuts an object into its fields. None if it is no object or has no metadata.
+    /// Splits an object into its fields. `None` if it is not an object or has no metadata.
     #[must_use]
     pub fn new(json: &'json str) -> Option<Self> {
         let mut all = fields(json)?;
@@ -61,7 +59,6 @@ impl<'json> RawObject<'json> {
         })
     }
 
-    /// The whole object.
     #[must_use]
     pub fn to_json(&self) -> String {
         let (metadata, status) = (object(&self.metadata), object(&self.status));
@@ -73,7 +70,7 @@ impl<'json> RawObject<'json> {
         object(&all)
     }
 
-    /// The object's type and identity alone, for whoever can do without the rest.
+    /// Only the type and the identity of the object.
     #[must_use]
     pub fn identity_json(&self) -> String {
         let metadata = object(&self.identity());
@@ -83,7 +80,7 @@ impl<'json> RawObject<'json> {
         object(&all)
     }
 
-    /// The metadata; where they do not parse, the fields that do and tell whose object it is.
+    /// The metadata. If they do not parse, only the fields of the identity that do.
     pub(crate) fn metadata(&self) -> ObjectMeta {
         let json = object(&self.metadata);
         if is_parsable(measure(&json), 1)
@@ -105,7 +102,6 @@ impl<'json> RawObject<'json> {
         metadata.filter(is_readable).collect()
     }
 
-    /// The status.
     pub(crate) fn status(&self) -> Option<Value> {
         if self.status.is_empty() {
             return None;
@@ -113,7 +109,7 @@ impl<'json> RawObject<'json> {
         serde_json::from_str(&object(&self.status)).ok()
     }
 
-    /// What is too much of the object to parse it.
+    /// The limit that the object exceeds, if any.
     pub(crate) fn excess(&self) -> Option<DecodeError> {
         let metadata = object(&self.metadata);
         let metadata = [("metadata", metadata.as_str())];
@@ -137,12 +133,12 @@ impl<'json> RawObject<'json> {
     }
 }
 
-/// Whether a part of an object that is so many levels below its top is small enough to parse.
+/// Whether a part of an object, `level` levels below the top, is small enough to parse.
 fn is_parsable(size: JsonSize, level: usize) -> bool {
     size.depth + level <= MAX_DEPTH && size.values <= MAX_VALUES && size.bytes <= MAX_BYTES
 }
 
-/// What is too much of all fields together, by the name of the largest.
+/// The limit that all fields together exceed, with the name of the largest field.
 fn total_excess(sizes: &[(&str, &str, JsonSize)]) -> Option<DecodeError> {
     let total = |of: fn(&JsonSize) -> usize, limit: usize, unit: &str| {
         let sum: usize = sizes.iter().map(|(_, _, size)| of(size)).sum();
@@ -157,7 +153,7 @@ fn total_excess(sizes: &[(&str, &str, JsonSize)]) -> Option<DecodeError> {
         .or_else(|| total(|size| size.values, MAX_VALUES, "values"))
 }
 
-/// The start of the path to what is nested too deep.
+/// The start of the path to the value that is too deep.
 fn deep_path(name: &str, value: &str) -> String {
     let mut path = name.to_owned();
     let mut value = value;
@@ -175,7 +171,7 @@ fn deep_path(name: &str, value: &str) -> String {
     path
 }
 
-/// The deepest part of a value, with its name as a path has it.
+/// The deepest part of a value, with its step in the path.
 fn deepest(value: &str) -> Option<(String, &str)> {
     let depth = |(_, value): &(String, &str)| measure(value).depth;
     if let Some(items) = items(value) {

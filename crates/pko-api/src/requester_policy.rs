@@ -1,9 +1,9 @@
-//! A ValidatingAdmissionPolicy that denies Stacks and Workspaces whose requester could not run their pod.
-//! Does no I/O.
+//! A ValidatingAdmissionPolicy that denies Stacks and Workspaces whose requester could not run
+//! their pod. Does no I/O.
 //!
-//! Without it, a right to create Stacks is a right to run any pod as any service account of the namespace,
-//! because the manager creates the pod. It is not part of the installation: upstream has no such check.
-//! `deploy/policies/requesters.yaml` is generated from this file.
+//! Without it, a right to create Stacks is a right to run any pod as any service account of the
+//! namespace, because the manager creates the pod. It is not part of the installation: upstream has
+//! no such check. `deploy/policies/requesters.yaml` is generated from this file.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 pub const NAME: &str = "pulumi-kubernetes-operator-requesters";
 
 const API: &str = "admissionregistration.k8s.io/v1";
-/// The manager creates Workspaces for Stacks that were checked.
+/// The manager creates Workspaces only for Stacks that were checked.
 const IS_NOT_MANAGER: &str = "request.userInfo.username != \
      'system:serviceaccount:pulumi-kubernetes-operator:controller-manager'";
-/// A label or a finalizer starts no other pod.
+/// Changes of labels and finalizers start no other pod.
 const CHANGES_SPEC: &str =
     "request.operation == 'CREATE' || object.?spec.orValue({}) != oldObject.?spec.orValue({})";
 
-/// The service accounts in a spec. Those of a Stack's template become those of its Workspace.
+/// The service accounts in a spec. The template of a Stack sets those of its Workspace.
 const ACCOUNTS: &str = "[object.?spec.?serviceAccountName.orValue(''), \
      object.?spec.?podTemplate.?spec.?serviceAccountName.orValue(''), \
      object.?spec.?podTemplate.?spec.?serviceAccount.orValue(''), \
@@ -26,10 +26,10 @@ const ACCOUNTS: &str = "[object.?spec.?serviceAccountName.orValue(''), \
      object.?spec.?workspaceTemplate.?spec.?podTemplate.?spec.?serviceAccountName.orValue(''), \
      object.?spec.?workspaceTemplate.?spec.?podTemplate.?spec.?serviceAccount.orValue('')]\
      .filter(a, a != '' && a != 'default')";
-/// Not for messages: an API server evaluates those without `authorizer`.
+/// Not usable in messages, which the API server evaluates without `authorizer`.
 ///
-/// Kubernetes has no verb for running a pod as a service account. Its role `edit` has `impersonate`;
-/// `use` is for those who should get nothing else.
+/// Kubernetes has no verb for running a pod as a service account. Its role `edit` includes
+/// `impersonate`; `use` is for users who should get nothing else.
 const DENIED: &str = "variables.accounts.filter(a, \
      !authorizer.group('').resource('serviceaccounts').namespace(object.metadata.namespace).name(a)\
      .check('impersonate').allowed() && \
@@ -38,7 +38,7 @@ const DENIED: &str = "variables.accounts.filter(a, \
 const MAY_CREATE_PODS: &str = "authorizer.group('').resource('pods')\
      .namespace(object.metadata.namespace).check('create').allowed()";
 
-/// The policy. An API server on which it fails rejects the object.
+/// The policy. If it fails, the API server rejects the object.
 #[must_use]
 pub fn policy() -> Value {
     let rule = |group: &str, version: &str, resource: &str| {
@@ -88,7 +88,7 @@ pub fn policy() -> Value {
     })
 }
 
-/// Denies in the whole cluster.
+/// Binds the policy to the whole cluster.
 #[must_use]
 pub fn binding() -> Value {
     json!({

@@ -1,15 +1,15 @@
-//! How long the lists may be of which a pod and its lookups are made. The API server stores an object of more than a
-//! megabyte with a hundred thousand entries; each of them costs the operator, and the API server after it, many times
-//! its size.
+//! Limits lists in specs and templates. The API server stores objects of more than a megabyte with
+//! a hundred thousand entries. Each entry costs the operator and the API server many times its
+//! size.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Far more than anybody writes by hand, and than a pod can be started with.
+/// Far more than a pod can start with.
 pub(crate) const MAX_ENTRIES: usize = 1_000;
 
-/// A list or a map that is too long.
+/// A list or a map with too many entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LongList {
     pub(crate) field: String,
@@ -31,7 +31,7 @@ impl LongList {
         })
     }
 
-    /// The first list that is too long in a value that users write freely.
+    /// The first list with too many entries in an untyped value.
     pub(crate) fn within(field: &str, value: &Value) -> Option<Self> {
         match value {
             Value::Array(items) => Self::new(field, items.len()).or_else(|| {
@@ -40,14 +40,14 @@ impl LongList {
             }),
             Value::Object(fields) => fields
                 .iter()
-                // A config value is the program's affair.
+                // Config values belong to the program.
                 .filter(|(name, value)| *name != "value" && is_nested(value))
                 .find_map(|(name, value)| Self::within(&format!("{field}.{name}"), value)),
             _ => None,
         }
     }
 
-    /// What is wrong, and what to do.
+    /// The problem and the fix.
     pub(crate) fn problem(&self) -> String {
         format!(
             "has {} entries, and at most {MAX_ENTRIES} are supported: remove some, or bring many values in one \

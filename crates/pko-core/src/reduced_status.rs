@@ -1,18 +1,18 @@
-//! What is left of a status that the API server does not take whole. A status that can't be written is
-//! not only out of date: the object could not even be deleted, for a deletion is reported, too.
+//! Reduces a status that the API server rejects. Without a writable status the object could not even
+//! be deleted, because a deletion is reported too.
 
 use serde_json::{Map, Value};
 
 use crate::condition_set::shorten_to;
 
-/// The longest field that is kept.
+/// The largest field that is kept.
 const MAX_FIELD_BYTES: usize = 16 * 1024;
-/// The longest message that is kept whole. No other text is changed: it may be read as a value.
+/// The longest message that is kept whole. Other strings are not changed: they may be read as values.
 const MAX_MESSAGE_BYTES: usize = 1024;
 const CONDITIONS: &str = "conditions";
 
-/// A status without what is large, and without the fields that were found invalid, such as
-/// `status.permalink`. The conditions stay, and name what is missing.
+/// A status without large fields and without invalid fields, such as `status.permalink`. The
+/// conditions stay, and name the missing fields.
 #[must_use]
 pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
     let Some(fields) = status.as_object() else {
@@ -38,7 +38,7 @@ pub fn reduced_status(status: &Value, invalid: &[String]) -> Value {
     kept.into()
 }
 
-/// Recursion ends: a status has as many levels as was parsed.
+/// The recursion is bounded by the depth of the parsed status.
 fn with_short_messages(value: &Value) -> Value {
     let short = |(name, value): (&String, &Value)| {
         let value = match value {
@@ -54,7 +54,7 @@ fn with_short_messages(value: &Value) -> Value {
     }
 }
 
-/// Adds to each condition's message what is missing.
+/// Adds the missing fields to the message of each condition.
 fn remark(status: &mut Map<String, Value>, missing: &[&str]) {
     let conditions = status.get_mut(CONDITIONS).and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {

@@ -9,16 +9,13 @@ const PREFIX: &str = "type.googleapis.com/";
 const PULUMI_ERROR_INFO: &str = "agent.PulumiErrorInfo";
 const FAILURE_INFO: &str = "pko.agent.v1.FailureInfo";
 
-/// A status with its details, as gRPC sends it.
+/// A gRPC status with its details.
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcStatus {
-    /// The code, as a number.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// The text.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// What is known besides.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
@@ -35,14 +32,14 @@ pub fn of_failure(info: &FailureInfo) -> Any {
     any(FAILURE_INFO, info)
 }
 
-/// The kind of failure, if the status says it in the first detail, which is where upstream looks.
+/// The kind of failure in the first detail, where upstream also reads it.
 #[must_use]
 pub fn error_info(details: &[u8]) -> Option<PulumiErrorInfo> {
     let status = RpcStatus::decode(details).ok()?;
     found(status.details.first()?, PULUMI_ERROR_INFO)
 }
 
-/// What an agent of ours says besides, in any detail.
+/// The detail of our own agents, at any position.
 #[must_use]
 pub fn failure_info(details: &[u8]) -> Option<FailureInfo> {
     let status = RpcStatus::decode(details).ok()?;

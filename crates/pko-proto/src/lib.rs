@@ -4,6 +4,8 @@
 //! `cargo xtask generate` generates the Rust in `src/gen` from `proto/`. It is committed, so builds
 //! need no `protoc`.
 
+#![expect(missing_docs, reason = "only this workspace links the crate")]
+
 pub use prost_types::{Struct, Timestamp};
 
 pub mod agent_codec;
@@ -58,19 +60,19 @@ pub mod events {
     include!("gen/events.rs");
 }
 
-/// What an agent takes from its callers and from the CLI: a large configuration, a large event.
+/// An agent's limit for messages of its callers and of the CLI, such as large config and events.
 pub const MAX_MESSAGE_BYTES: usize = 400 * 1024 * 1024;
 
-/// The headers that an agent takes from its callers.
+/// An agent's limit for the headers of its callers.
 pub const MAX_HEADER_BYTES: u32 = 16 * 1024 * 1024;
 
-/// What a manager takes from an agent in one response, unless it has the result of a run.
+/// A manager's limit for a response of an agent without the result of a run.
 pub const MAX_CONTROL_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a manager takes from an agent in one message with the result of a run. Our agents leave the
-/// outputs out of a result that is larger.
+/// A manager's limit for a message with the result of a run. Our agents omit the outputs from a
+/// larger result.
 pub const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a manager takes from an agent as headers and trailers. The trailers of a failed call have
-/// the CLI's output, which our agents shorten to fit.
+/// A manager's limit for the headers and trailers of an agent. The trailers of a failed call
+/// contain the CLI's output, which our agents shorten to fit.
 pub const MAX_AGENT_HEADER_BYTES: u32 = 64 * 1024;

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Formatter, Result};
 
 use crate::{agent, run};
 
-/// Stands where a value would.
+/// Replaces a value.
 struct Hidden;
 
 impl Debug for Hidden {

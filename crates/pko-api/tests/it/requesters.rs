@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::plane::kubectl;
 
-/// Edits Stacks and Workspaces, and nothing else.
+/// May only edit Stacks and Workspaces.
 const STACK_EDITOR: &str = "stack-editor";
 /// May also create pods.
 const POD_CREATOR: &str = "pod-creator";
@@ -69,7 +69,7 @@ fn with_account(name: &str) -> Stack {
     stack(&json!({ "workspaceTemplate": { "spec": { "serviceAccountName": name } } }))
 }
 
-/// Creates without effect. Returns the message of the rejection.
+/// Tries to create an object, in a dry run. Returns the message of the rejection.
 async fn create(client: &Client, namespace: &TestNamespace, stack: &Stack) -> Result<(), String> {
     let parameters = PostParams {
         dry_run: true,
@@ -122,7 +122,7 @@ async fn requester_needs_the_rights_of_the_pod() {
     .await;
 }
 
-/// An editor of Workspaces alone is denied, too; a change of labels needs no right.
+/// A user who may only edit Workspaces is denied too; a change of labels needs no further right.
 #[tokio::test]
 async fn requester_is_checked_only_for_changes_of_the_spec() {
     let plane = plane_with_policy().await;

@@ -56,12 +56,12 @@ pub(super) fn merge(
     let mut numbers = Numbers::default();
     let mut items = Items::default();
     for item in base {
-        items.push(list.numbered(item, &mut numbers)?);
+        items.push(list.number_item(item, &mut numbers)?);
     }
     let in_base = numbers.0.len();
     let mut in_patch = HashMap::new();
     for new in patch {
-        let new = list.numbered(new.clone(), &mut numbers)?;
+        let new = list.number_item(new.clone(), &mut numbers)?;
         let next = in_patch.len();
         in_patch.entry(new.number).or_insert(next);
         list.put(&mut items, new)?;
@@ -101,7 +101,7 @@ struct Keyed<'a> {
 }
 
 impl Keyed<'_> {
-    fn numbered(
+    fn number_item(
         &self,
         item: Value,
         numbers: &mut Numbers,

@@ -1,7 +1,8 @@
-//! What was read from the API server in vain.
+//! [`AbsentReads`]: limits reads of objects that do not exist.
 //!
-//! A client that asks for names that do not exist must not cause a request for each. A name is
-//! remembered for a while, and only so many are remembered: until one is forgotten, no other is read.
+//! A client that requests unknown names must not cause a request to the API server for each. An
+//! absent name is remembered for a while. When the memory is full, no other name is read until one
+//! expires.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -13,9 +14,9 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAdmission {
     Allowed,
-    /// It did not exist a moment ago.
+    /// It did not exist recently.
     Absent,
-    /// Too many reads were in vain: try again after this long.
+    /// Too many reads found nothing; retry after this long.
     Later(Duration),
 }
 
@@ -29,8 +30,8 @@ pub struct AbsentReads<K> {
 }
 
 impl<K: Clone + Eq + Hash> AbsentReads<K> {
-    /// Remembers at most so many names, each for so long. That is also how many reads may be in vain
-    /// in this time.
+    /// Remembers at most `capacity` names, each for `memory`. This limits the reads of absent names
+    /// in that time.
     #[must_use]
     pub fn new(capacity: usize, memory: Duration) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! Where a generation of a Program is served, and which one an address is of.
+//! The addresses of Programs' generations.
 
-/// What stands before the namespace in the path of an address, which is upstream's.
+/// The first segment of the path, which is upstream's.
 pub const FOLDER: &str = "programs";
 
 /// The path of a generation's archive in the status.
@@ -8,7 +8,7 @@ pub(super) fn path(namespace: &str, name: &str, generation: i64) -> String {
     format!("{FOLDER}/{namespace}/{name}/{generation}.tar.gz")
 }
 
-/// Where workspaces fetch a generation. A seal is one more segment: nobody guesses it.
+/// The address of a generation for workspaces. A seal is one more segment, which cannot be guessed.
 pub(super) fn url(
     advertised: &str,
     namespace: &str,
@@ -21,14 +21,14 @@ pub(super) fn url(
     seal.map_or(address.clone(), |seal| format!("{address}/{seal}"))
 }
 
-/// The generation of this Program that an address is of, on whatever server, with a seal or without.
+/// The generation in an address of this Program, on any server, with or without a seal.
 #[must_use]
 pub fn generation_at(url: &str, namespace: &str, name: &str) -> Option<i64> {
     let (found_namespace, found_name, generation) = program_at(url)?;
     (found_namespace == namespace && found_name == name).then_some(generation)
 }
 
-/// The Program that an address is of: its namespace, its name, and the generation.
+/// The namespace, the name and the generation of the Program in an address.
 #[must_use]
 pub fn program_at(url: &str) -> Option<(&str, &str, i64)> {
     let (_, identifier) = url.split_once(&format!("/{FOLDER}/"))?;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever made an address, it is read back.
+        /// Every address is parsed back.
         #[test]
         fn address_is_parsed_back(
             server in "(https?://)?[a-z.]{1,8}(:[0-9]{1,4})?/?", namespace in "[a-z-]{1,8}",

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Archive;
 
-/// Of which Program an archive is, by uid, and of which generation.
+/// The uid and the generation of a Program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArchiveKey {
     pub uid: String,
     pub generation: i64,
 }
 
-/// The archives that were used last. An archive never changes, so none becomes stale.
+/// A least-recently-used cache. An archive never changes, so no entry becomes stale.
 #[derive(Debug)]
 pub struct ArchiveCache {
     budget: usize,
@@ -23,7 +23,7 @@ pub struct ArchiveCache {
 }
 
 impl ArchiveCache {
-    /// Holds at most so many bytes, keys included.
+    /// The budget is in bytes, including keys.
     #[must_use]
     pub fn new(budget: usize) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl ArchiveCache {
         }
     }
 
-    /// The archive, which counts as used.
+    /// The archive, which becomes the most recently used.
     pub fn get(&mut self, key: &ArchiveKey) -> Option<Archive> {
         let (archive, used) = self.archives.get_mut(key)?;
         self.by_use.remove(used);
@@ -45,8 +45,8 @@ impl ArchiveCache {
         Some(archive.clone())
     }
 
-    /// Adds an archive and drops those that were used least recently. One that is larger than the
-    /// budget is not kept.
+    /// Adds an archive and drops the least recently used ones. An archive above the budget is not
+    /// stored.
     pub fn insert(&mut self, key: ArchiveKey, archive: Archive) {
         self.remove(&key);
         let size = size(&key, &archive);

@@ -1,4 +1,4 @@
-//! A Program as the archive of a Pulumi project, the same bytes each time.
+//! Archives of Programs as Pulumi projects, with deterministic bytes.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -7,9 +7,9 @@ use pko_api::Program;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The one file in the archive.
+/// The only file in the archive.
 pub const PROJECT_FILE: &str = "Pulumi.yaml";
-/// Upstream's mode of the one file in the archive.
+/// Upstream's mode of the file in the archive.
 const MODE: u32 = 0o775;
 
 /// The archive of a Pulumi project.
@@ -21,18 +21,15 @@ pub struct Archive {
     pub digest: String,
 }
 
-/// The archive could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The document could not be written.
     #[error("failed to write the project file")]
     Document(#[from] serde_json::Error),
-    /// The archive could not be written.
     #[error("failed to write the archive")]
     Archive(#[from] std::io::Error),
 }
 
-/// Makes the archive of a Program.
+/// Builds the archive of a Program.
 ///
 /// # Errors
 /// See [`ArchiveError`].
@@ -40,7 +37,7 @@ pub fn archive(program: &Program) -> Result<Archive, ArchiveError> {
     archive_of(&project_file(program)?)
 }
 
-/// Makes the archive of a project file: one file, [`PROJECT_FILE`].
+/// Builds the archive of a project file, with the single file [`PROJECT_FILE`].
 ///
 /// # Errors
 /// See [`ArchiveError`].
@@ -62,8 +59,8 @@ pub fn archive_of(document: &str) -> Result<Archive, ArchiveError> {
     })
 }
 
-/// The project file. It is JSON, which is YAML: there every text has quotes, so that no reader takes
-/// one for a number or a boolean.
+/// The project file. It is JSON, which is valid YAML and quotes every string, so that no reader
+/// mistakes one for a number or a boolean.
 pub(super) fn project_file(program: &Program) -> Result<String, serde_json::Error> {
     let mut project = serde_json::to_value(&program.program)?;
     if let Value::Object(fields) = &mut project {

@@ -1,7 +1,7 @@
-//! What is made of the body of a Program, once for each generation.
+//! [`Publication`]: the archive and the check of a Program's body, once for each generation.
 //!
-//! A body can be a megabyte, and making the archive of it takes CPU time. The status stores what came
-//! of it, and by which version, so a manager that starts needs no body.
+//! A body can have a megabyte, and building its archive costs CPU time. The status stores the
+//! result and the version that built it, so a restarted manager needs no body.
 
 use std::sync::LazyLock;
 
@@ -14,23 +14,23 @@ use super::{
     status::{Verdict, is_published, verdict},
 };
 
-/// Numbers of the sample whose archive is part of [`maker`]: enough for every way to compress.
+/// The size of the sample for [`maker`], which exercises every compression method.
 const SAMPLE_NUMBERS: u32 = 4000;
-/// Enough of a digest to tell two compressors apart.
+/// Enough of a digest to distinguish two compressors.
 const FINGERPRINT: usize = 8;
 
-/// What is made of one generation of a Program.
+/// The result for one generation of a Program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
-    /// The archive, or why there is none.
+    /// The archive, or why it could not be built.
     pub archive: Result<Archive, String>,
     pub(super) verdict: Verdict,
-    /// The generation to be stored.
+    /// The ControllerRevision to store.
     pub(super) revision: Option<Box<ControllerRevision>>,
 }
 
 impl Publication {
-    /// Makes the archive and checks the Program. Takes CPU time in proportion to the body.
+    /// Builds the archive and checks the Program, in time proportional to the body.
     #[must_use]
     pub fn of(program: &Program) -> Self {
         let archive = archive(program).map_err(|error| {
@@ -46,7 +46,7 @@ impl Publication {
     }
 }
 
-/// Whether the status has what this version would make of the current generation.
+/// Whether the status has the result of this version for the current generation.
 pub(super) fn is_up_to_date(program: &Program) -> bool {
     let generation = program.metadata.generation.unwrap_or_default();
     let status = program.status.as_ref();
@@ -59,8 +59,8 @@ pub(super) fn is_up_to_date(program: &Program) -> bool {
         })
 }
 
-/// This version, and what its compressor makes of a sample: another compressor makes other bytes, and
-/// so another digest, of the same Program.
+/// This version, with a digest of a compressed sample: another compressor produces other bytes, and
+/// so another digest, for the same Program.
 pub(super) fn maker() -> &'static str {
     static MAKER: LazyLock<String> = LazyLock::new(|| {
         let numbers = (0..SAMPLE_NUMBERS).map(|number| (number * number).to_string());

@@ -1,11 +1,10 @@
-//! What a workspace fetches of a Program: the archive that this operator serves, whatever address the
-//! Workspace has.
+//! The artifact that this operator serves to a workspace, for any address in the Workspace.
 
 use pko_api::{Program, Workspace, auto::v1alpha1::FluxArtifact};
 
 use super::{address, is_published, program_at};
 
-/// Where this operator serves Programs.
+/// The addresses at which this operator serves Programs.
 pub trait ProgramAddresses {
     /// The server's address, with or without `http://`.
     fn advertised(&self) -> &str;
@@ -13,8 +12,8 @@ pub trait ProgramAddresses {
     fn seal(&self, program: &Program, generation: i64) -> Option<String>;
 }
 
-/// The name of the Program that a workspace fetches. One of another namespace is none: its address
-/// must not be found out that way.
+/// The name of the Program that a workspace fetches. A Program of another namespace does not count,
+/// because its address must not leak.
 #[must_use]
 pub fn fetched_program(workspace: &Workspace) -> Option<&str> {
     let fetched = workspace.spec.flux.as_ref()?;
@@ -22,10 +21,10 @@ pub fn fetched_program(workspace: &Workspace) -> Option<&str> {
     (workspace.metadata.namespace.as_deref() == Some(namespace)).then_some(name)
 }
 
-/// The artifact that this operator serves for the generation of a Program that an artifact is of.
+/// The artifact that this operator serves for the Program's generation in a fetched artifact.
 ///
 /// Upstream's operator leaves addresses without a seal, and the digests of its own archives. An
-/// operator that served at another address left that one.
+/// operator at another address leaves that address.
 #[must_use]
 pub fn served_artifact(
     program: &Program,

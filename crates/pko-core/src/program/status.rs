@@ -1,4 +1,4 @@
-//! The status of a Program: its archive, and whether its body is right.
+//! The status of a Program: its archive, and the result of the check.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -24,11 +24,11 @@ use crate::{
     condition_set::{ConditionSet, find},
 };
 
-/// Whether a Program is right: a reason, and what there is to say.
+/// The result of the check: a reason and a message.
 pub(super) type Verdict = (ProgramReason, String);
 
-/// Whether this operator has published the Program's current generation. Upstream's operator writes no conditions, and
-/// the digest that it left is of an archive that only it serves.
+/// Whether this operator has published the Program's current generation. Upstream's operator writes
+/// no conditions, and its digest belongs to an archive that only it serves.
 #[must_use]
 pub fn is_published(program: &Program) -> bool {
     let generation = program.metadata.generation;
@@ -40,7 +40,8 @@ pub fn is_published(program: &Program) -> bool {
         && ready.is_some_and(|ready| ready.observed_generation == generation)
 }
 
-/// The status of a Program that is published. One that is wrong is published, too: whoever runs it hears from Pulumi.
+/// The status of a published Program. An invalid Program is published too; Pulumi reports its
+/// errors.
 pub(super) fn published_status(
     observed: &ObservedProgram,
     made: &Publication,
@@ -61,7 +62,7 @@ pub(super) fn published_status(
     }
 }
 
-/// The status of a Program whose archive is known: only its address may be another one.
+/// The status of a Program whose archive is unchanged; its address may have changed.
 pub(super) fn moved_status(observed: &ObservedProgram, now: Timestamp) -> ProgramStatus {
     let mut status = observed.program.status.clone().unwrap_or_default();
     if let Some(artifact) = &mut status.artifact {
@@ -74,7 +75,7 @@ pub(super) fn moved_status(observed: &ObservedProgram, now: Timestamp) -> Progra
     status
 }
 
-/// The status of a Program that does not decode; the archive is that of the last one that did.
+/// The status of a Program that does not decode. The archive of the last decoded generation stays.
 pub(super) fn undecodable(
     stored: &ProgramStatus,
     undecodable: &Undecodable,
@@ -89,7 +90,7 @@ pub(super) fn undecodable(
     }
 }
 
-/// The event that goes with a new status: once for each thing that is wrong.
+/// The event for a new status, once for each problem.
 pub(super) fn event(
     stored: Option<&ProgramStatus>,
     status: &ProgramStatus,
@@ -105,7 +106,7 @@ pub(super) fn event(
     })
 }
 
-/// What is wrong with a Program, if anything.
+/// Checks a Program.
 pub(super) fn verdict(program: &Program, archive: &Result<Archive, String>) -> Verdict {
     if let Err(error) = archive {
         return (ProgramReason::ArchiveFailed, error.clone());
@@ -176,7 +177,7 @@ fn artifact(observed: &ObservedProgram, archive: &Archive, now: Timestamp) -> Ar
     };
     let stored = observed.program.status.as_ref();
     if let Some(before) = stored.and_then(|status| status.artifact.as_ref()) {
-        // Nothing new was made: the time stays, and a restart of the operator writes nothing.
+        // An unchanged archive keeps its time, so that a restart of the operator writes nothing.
         let time = artifact.last_update_time.clone();
         artifact.last_update_time = before.last_update_time.clone();
         if artifact != *before {

@@ -37,7 +37,7 @@ pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The plan; what is asked is answered with these.
+/// The plan, with these responses.
 pub(super) fn plan(
     observed: &ObservedProgram,
     second: i64,
@@ -79,7 +79,7 @@ pub(super) fn shown(plan: &Plan<ProgramEffect>) -> Vec<String> {
     shown.collect()
 }
 
-/// What the world is once the plan was carried out, as the API server stores it.
+/// The observed state after the plan, as the API server stores it.
 pub(super) fn carried_out(
     observed: &ObservedProgram,
     plan: &Plan<ProgramEffect>,
@@ -114,7 +114,7 @@ fn new_program_is_stored_and_published_once() {
     assert_eq!(shown(&first), ["keep hello-1f3a9c2e-1", "status"]);
     assert_eq!((first.rule, first.requeue), ("publish", Requeue::Settled));
     let observed = carried_out(&right(), &first);
-    // Nothing is asked either: a manager that starts again reads and writes nothing for it.
+    // A restarted manager reads and writes nothing for it.
     let ProgramStep::Finish(again) = observed.decide(at(6)) else {
         panic!("something is asked")
     };
@@ -174,7 +174,7 @@ fn published_program_deletes_old_revisions_later() {
     let over = plan(&published, 7, &[1, 2, 3], &[3]);
     assert_eq!(shown(&over), ["delete hello-1f3a9c2e-1"]);
     assert_eq!(over.requeue, Requeue::Settled);
-    // One that somebody deleted by hand is kept again.
+    // A generation that a user deleted is stored again.
     assert_eq!(
         shown(&plan(&published, 8, &[2], &[])),
         ["keep hello-1f3a9c2e-3"]
@@ -225,7 +225,7 @@ fn invalid_program_is_published_and_reported_once() {
     }
     assert!(observed.program.status.as_ref().unwrap().artifact.is_some());
     assert_eq!(shown(&plan(&observed, 6, &[], &[])), [""; 0]);
-    // An edit that leaves it wrong in the same way is no news.
+    // An edit with the same problem emits no event.
     let plan = plan(&edited(&observed, 2), 7, &[1], &[]);
     assert_eq!(shown(&plan), ["keep hello-1f3a9c2e-2", "status"]);
 }
@@ -349,7 +349,7 @@ fn undecodable_program_is_reported_once() {
 }
 
 proptest! {
-    /// Whatever is known: the plan comes to rest, keeps before it says so, and reports last.
+    /// Every plan settles, stores the generation before the status, and emits events last.
     #[test]
     fn program_plan_settles(
         kept in prop::collection::btree_set(1_i64..9, 0..6),

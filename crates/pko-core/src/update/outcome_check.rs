@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use pko_api::auto::v1alpha1::ProjectInfo;
 
-use super::{RunOutcome, run::MOST_PRINTED_BYTES};
+use super::{RunOutcome, run::MAX_PRINTED_BYTES};
 use crate::condition_set::{brief, is_reason, shorten, shorten_to};
 
 /// Clocks of honest nodes differ by less.
@@ -20,9 +20,9 @@ const MAX_OPERATION_BYTES: usize = 64;
 impl RunOutcome {
     /// Bounds and checks everything but the times. Idempotent.
     #[must_use]
-    pub fn bounded(mut self) -> Self {
+    pub fn within_limits(mut self) -> Self {
         self.message = shorten(&self.message);
-        self.printed = shorten_to(&self.printed, MOST_PRINTED_BYTES);
+        self.printed = shorten_to(&self.printed, MAX_PRINTED_BYTES);
         self.notes.truncate(MAX_NOTES);
         self.notes = self.notes.iter().map(|note| brief(note)).collect();
         let is_word = |reason: &String| reason.len() <= MAX_REASON_BYTES && is_reason(reason);
@@ -148,10 +148,10 @@ mod tests {
                 permalink: Some(link.to_owned()),
                 ..RunOutcome::default()
             };
-            let outcome = outcome.bounded();
+            let outcome = outcome.within_limits();
             assert_eq!(outcome.permalink.is_some(), is_kept, "{link}");
             assert_eq!(outcome.notes.len(), usize::from(!is_kept), "{link}");
-            assert_eq!(outcome.clone().bounded(), outcome, "idempotent");
+            assert_eq!(outcome.clone().within_limits(), outcome, "idempotent");
         }
     }
 
@@ -203,10 +203,10 @@ mod tests {
             changes: changes.clone(),
             ..RunOutcome::default()
         };
-        let kept = outcome(&changes).bounded().changes;
+        let kept = outcome(&changes).within_limits().changes;
         assert_eq!(kept, [("create".into(), 2), ("same".into(), 0)].into());
         changes.extend((0..100_000).map(|number| (format!("op-{number}"), 1)));
-        assert_eq!(outcome(&changes).bounded().changes.len(), MAX_CHANGES);
+        assert_eq!(outcome(&changes).within_limits().changes.len(), MAX_CHANGES);
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             notes: vec![long.clone(); 100],
             ..RunOutcome::default()
         };
-        let outcome = outcome.bounded();
+        let outcome = outcome.within_limits();
         assert_eq!((outcome.reason, outcome.project), (None, None));
         let notes: usize = outcome.notes.iter().map(String::len).sum();
         assert!(outcome.message.len() + outcome.printed.len() + notes < 64 * 1024);
@@ -234,7 +234,7 @@ mod tests {
             project: project("shop"),
             ..RunOutcome::default()
         };
-        assert_eq!(shop.bounded().project, project("shop"));
+        assert_eq!(shop.within_limits().project, project("shop"));
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
                 ..RunOutcome::default()
             };
             let problem = outcome.outputs_problem().unwrap();
-            let outcome = outcome.bounded();
+            let outcome = outcome.within_limits();
             assert!(outcome.outputs.is_empty());
             assert_eq!(outcome.outputs_problem(), Some(problem));
         }

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::{RunOutcome, StackOutput};
 
 /// The API server's limit for the data of a Secret.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 /// Each output is an entry of the Secret and is processed several times.
-const MOST_OUTPUTS: usize = 10_000;
+const MAX_OUTPUTS: usize = 10_000;
 /// A part of the API server's limit for an object; a status is read often.
-const MOST_PLANNED_BYTES: usize = 64 * 1024;
+const MAX_PLANNED_BYTES: usize = 64 * 1024;
 /// An object with deeper values could not be read again.
-const MOST_PLANNED_LEVELS: usize = 64;
+const MAX_PLANNED_LEVELS: usize = 64;
 
 impl RunOutcome {
     /// Why the outputs cannot be stored. Otherwise a rejected Secret would be retried for ever, and
@@ -30,16 +30,16 @@ impl RunOutcome {
         if self.omitted_outputs.is_some() {
             return self.omitted_outputs.clone();
         }
-        if self.outputs.len() > MOST_OUTPUTS {
+        if self.outputs.len() > MAX_OUTPUTS {
             let count = self.outputs.len();
             return Some(format!(
-                "there are {count} outputs and the limit is {MOST_OUTPUTS}: they are not kept; export fewer"
+                "the {count} outputs are more than the limit of {MAX_OUTPUTS} and are not stored; export fewer"
             ));
         }
         let bytes = self.output_bytes();
-        (bytes > MOST_BYTES).then(|| {
+        (bytes > MAX_BYTES).then(|| {
             format!(
-                "the outputs have {bytes} bytes, more than the limit of {MOST_BYTES} for a Secret, \
+                "the outputs have {bytes} bytes, more than the limit of {MAX_BYTES} for a Secret, \
                  and are not stored; export less"
             )
         })
@@ -60,26 +60,26 @@ pub(super) fn redacted_outputs(outcome: &RunOutcome) -> Result<BTreeMap<String, 
         return Err(problem);
     }
     let bytes = outcome.output_bytes();
-    if bytes > MOST_PLANNED_BYTES {
+    if bytes > MAX_PLANNED_BYTES {
         return Err(format!(
-            "the planned outputs have {bytes} bytes, more than the limit of {MOST_PLANNED_BYTES} for a \
+            "the planned outputs have {bytes} bytes, more than the limit of {MAX_PLANNED_BYTES} for a \
              status, and are omitted"
         ));
     }
     let texts = outcome.outputs.values().filter(|output| !output.secret);
     let texts = texts.filter_map(|output| std::str::from_utf8(&output.json).ok());
     let levels = texts.map(|text| measure(text).depth).max().unwrap_or(0);
-    if levels > MOST_PLANNED_LEVELS {
+    if levels > MAX_PLANNED_LEVELS {
         return Err(format!(
-            "the planned outputs are nested {levels} levels deep and a status holds {MOST_PLANNED_LEVELS}: they are not shown"
+            "the planned outputs have {levels} levels, more than the limit of {MAX_PLANNED_LEVELS} for a status, and are omitted"
         ));
     }
-    let shown = |(name, output): (&String, &StackOutput)| {
+    let redact = |(name, output): (&String, &StackOutput)| {
         let plain = (!output.secret).then(|| serde_json::from_slice(&output.json).ok());
-        let masked = || SECRET_OUTPUT.into();
-        (name.clone(), plain.flatten().unwrap_or_else(masked))
+        let redacted = || SECRET_OUTPUT.into();
+        (name.clone(), plain.flatten().unwrap_or_else(redacted))
     };
-    Ok(outcome.outputs.iter().map(shown).collect())
+    Ok(outcome.outputs.iter().map(redact).collect())
 }
 
 /// The Secret with an Update's outputs; `None` if there are no outputs, or too many.
@@ -221,14 +221,14 @@ mod tests {
             ..RunOutcome::default()
         };
         let update = Update::default();
-        let kept = outputs_secret(&update, &of_bytes(MOST_BYTES)).unwrap();
+        let kept = outputs_secret(&update, &of_bytes(MAX_BYTES)).unwrap();
         assert!(
             kept.data.unwrap().contains_key("_"),
             "a key needs a character"
         );
-        assert_eq!(of_bytes(MOST_BYTES).outputs_problem(), None);
-        assert_eq!(outputs_secret(&update, &of_bytes(MOST_BYTES + 1)), None);
-        let problem = of_bytes(MOST_BYTES + 1).outputs_problem().unwrap();
+        assert_eq!(of_bytes(MAX_BYTES).outputs_problem(), None);
+        assert_eq!(outputs_secret(&update, &of_bytes(MAX_BYTES + 1)), None);
+        let problem = of_bytes(MAX_BYTES + 1).outputs_problem().unwrap();
         assert!(problem.contains("1048577 bytes"), "{problem}");
     }
 
@@ -297,7 +297,7 @@ mod tests {
         };
         let expected = json!({ "list": [1, 2.5], "odd": "[secret]", "password": "[secret]" });
         assert_eq!(json!(redacted_outputs(&outcome).unwrap()), expected);
-        let long = output(&"1".repeat(MOST_PLANNED_BYTES), false);
+        let long = output(&"1".repeat(MAX_PLANNED_BYTES), false);
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
         let mut of_depth = outcome.clone();
         of_depth
@@ -305,13 +305,13 @@ mod tests {
             .insert("deep".to_owned(), output(&deep, true));
         assert!(
             redacted_outputs(&of_depth).is_ok(),
-            "a secret one is masked"
+            "a secret one is redacted"
         );
         of_depth
             .outputs
             .insert("deep".to_owned(), output(&deep, false));
         let problem = redacted_outputs(&of_depth).unwrap_err();
-        assert!(problem.contains("nested 65 levels"), "{problem}");
+        assert!(problem.contains("have 65 levels"), "{problem}");
         outcome.outputs.insert("long".to_owned(), long);
         assert!(
             redacted_outputs(&outcome)

@@ -24,7 +24,7 @@ use crate::{
 /// In case the end of a run is missed.
 const RUN_RECHECK: Duration = Duration::from_mins(1);
 /// The limit for the stored output of a preview.
-pub(super) const MOST_PRINTED_BYTES: usize = 8 * 1024;
+pub(super) const MAX_PRINTED_BYTES: usize = 8 * 1024;
 
 /// Starts, finds or cancels the run, and records its result.
 pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
@@ -47,7 +47,7 @@ pub(super) fn run(evaluation: &UpdateEvaluation) -> Option<UpdateStep> {
     Some(match run {
         Ok(RunProgress::Running) => watch_run(evaluation, why),
         Ok(RunProgress::Ended(outcome)) => {
-            let outcome = checked(evaluation, *outcome);
+            let outcome = check_outcome(evaluation, *outcome);
             record_result(evaluation, &with_cancel_reason(outcome, why))
         }
         Ok(RunProgress::NotStarted) => end_without_result(
@@ -81,12 +81,12 @@ fn keep_watching(evaluation: &UpdateEvaluation, why: Option<&str>) -> UpdateStep
 }
 
 /// The agent's report, without impossible values.
-fn checked(evaluation: &UpdateEvaluation, outcome: RunOutcome) -> RunOutcome {
+fn check_outcome(evaluation: &UpdateEvaluation, outcome: RunOutcome) -> RunOutcome {
     let created = &evaluation.observed.update.metadata.creation_timestamp;
     let created = created.as_ref().map(|time| time.0);
     let begun = status::run_start(evaluation).map(|time| time.0);
     outcome
-        .bounded()
+        .within_limits()
         .with_checked_times(created, begun, evaluation.now)
 }
 
@@ -141,7 +141,7 @@ fn record_result(evaluation: &UpdateEvaluation, outcome: &RunOutcome) -> UpdateS
 }
 
 fn show_plan(status: &mut UpdateStatus, outcome: &RunOutcome) {
-    let printed = shorten_to(&outcome.printed, MOST_PRINTED_BYTES);
+    let printed = shorten_to(&outcome.printed, MAX_PRINTED_BYTES);
     status.output = Some(printed).filter(|text| !text.is_empty());
     match outputs::redacted_outputs(outcome) {
         Ok(planned) => status.planned_outputs = outcome.succeeded.then_some(planned),

@@ -47,12 +47,12 @@ pub(super) fn run_start(evaluation: &UpdateEvaluation) -> Option<Time> {
 
 /// An Update with a run in progress; the message is for exceptional states.
 pub(super) fn progressing(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
-    unfinished(evaluation, True, UpdateReason::Progressing, message)
+    unfinished_status(evaluation, True, UpdateReason::Progressing, message)
 }
 
 /// An Update with a run in progress whose agent does not respond.
 pub(super) fn agent_unreachable(evaluation: &UpdateEvaluation, message: &str) -> UpdateStatus {
-    unfinished(evaluation, True, UpdateReason::TransientFailure, message)
+    unfinished_status(evaluation, True, UpdateReason::TransientFailure, message)
 }
 
 /// An Update that waits for its Workspace, the run queue or the agent.
@@ -61,7 +61,7 @@ pub(super) fn waiting(
     reason: UpdateReason,
     message: &str,
 ) -> UpdateStatus {
-    unfinished(evaluation, False, reason, message)
+    unfinished_status(evaluation, False, reason, message)
 }
 
 /// The status to publish before the run starts; `None` if it has started.
@@ -79,7 +79,7 @@ pub(super) fn is_waiting_for(evaluation: &UpdateEvaluation, reason: UpdateReason
     progress.is_some_and(|condition| condition.reason == reason.as_str())
 }
 
-fn unfinished(
+fn unfinished_status(
     evaluation: &UpdateEvaluation,
     progressing: ConditionStatus,
     reason: UpdateReason,

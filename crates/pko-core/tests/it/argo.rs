@@ -1,7 +1,7 @@
-//! What Argo CD makes of a Stack's conditions.
+//! The health that Argo CD derives from a Stack's conditions.
 //!
-//! Argo CD runs a Lua script on the object, in Lua 5.1. `argo/health.lua` is ours and follows the same rules; with
-//! `PKO_ARGO_CD`, which names a checkout of Argo CD, its own script is run.
+//! Argo CD runs a script in Lua 5.1 on the object. `argo/health.lua` is ours, with the same rules. With
+//! `PKO_ARGO_CD`, the path of a checkout of Argo CD, its own script runs.
 
 use std::{fs, path::Path};
 
@@ -25,7 +25,7 @@ fn script() -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// Runs the script as Argo CD does: the object is the global `obj`, and there is little of Lua's library.
+/// Runs the script as Argo CD does: the object is the global `obj`, with a small part of Lua's library.
 fn health(object: &Value) -> (String, String) {
     let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING, LuaOptions::new()).unwrap();
     let options = SerializeOptions::new()
@@ -40,7 +40,7 @@ fn health(object: &Value) -> (String, String) {
     )
 }
 
-/// A Stack whose newest spec was observed.
+/// A Stack whose current spec is observed.
 fn stack(conditions: &[Condition]) -> Value {
     json!({
         "apiVersion": "pulumi.com/v1", "kind": "Stack",

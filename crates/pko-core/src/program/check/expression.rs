@@ -4,7 +4,7 @@ use pulumi_yaml::function::{self, Function, NotBuiltin};
 use serde_json::{Map, Value};
 
 use super::{
-    finding::quoted,
+    finding::quote,
     interpolation::{self, Text},
     names::Names,
     path::Path,
@@ -130,7 +130,7 @@ impl<'walk, 'value> Walk<'walk, 'value> {
         if self.recorder.has_room_for_remarks() {
             let text = format!(
                 "{} is not a Pulumi function and is kept as a plain key{}",
-                quoted(key),
+                quote(key),
                 self.recorder.did_you_mean(key, function::names())
             );
             self.recorder.remark(path, text);

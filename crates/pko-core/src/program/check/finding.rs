@@ -51,12 +51,12 @@ pub fn summary(findings: &[Finding]) -> String {
 }
 
 /// A quoted string, shortened.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let (beginning, rest) = beginning(text);
     format!("{beginning:?}{rest}")
 }
 
-/// The part of a string that is quoted, and an ellipsis if more follows.
+/// The part of a string that is quote, and an ellipsis if more follows.
 pub(super) fn beginning(text: &str) -> (&str, &'static str) {
     match text.char_indices().nth(QUOTED_CHARACTERS) {
         Some((end, _)) => (text.get(..end).unwrap_or_default(), "…"),
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn long_value_is_quoted_in_part() {
-        assert_eq!(quoted("short"), "\"short\"");
-        let long = quoted(&"ü".repeat(200));
+        assert_eq!(quote("short"), "\"short\"");
+        let long = quote(&"ü".repeat(200));
         assert_eq!(long, format!("\"{}\"…", "ü".repeat(QUOTED_CHARACTERS)));
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{finding::MAX_FINDINGS, recorder::MAX_REFERENCES, *};
 
 /// The limit for a summary of five findings with long names.
-const LONGEST_SUMMARY: usize = 8_192;
+const MAX_SUMMARY_BYTES: usize = 8_192;
 
 fn checked(program: Value) -> Findings {
     let body: ProgramBody = serde_json::from_value(program).unwrap();
@@ -14,7 +14,7 @@ fn checked(program: Value) -> Findings {
     for findings in [&found.problems, &found.remarks] {
         assert!(findings.len() <= MAX_FINDINGS, "{}", findings.len());
         let length = summary(findings).len();
-        assert!(length <= LONGEST_SUMMARY, "{length}");
+        assert!(length <= MAX_SUMMARY_BYTES, "{length}");
     }
     found
 }

@@ -3,7 +3,7 @@
 //! It accepts what Pulumi accepts: dots may be doubled, and a name ends at the next `.`, `[` or
 //! `}`.
 
-use super::{finding::quoted, recorder::MAX_REFERENCES};
+use super::{finding::quote, recorder::MAX_REFERENCES};
 
 /// A parsed string of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<Text<'_>, String> {
         literal |= position > 0;
         let here = rest.get(position..).unwrap_or_default();
         if let Some(after) = here.strip_prefix("${") {
-            let access = access(after).map_err(|problem| format!("{} {problem}", quoted(here)))?;
+            let access = access(after).map_err(|problem| format!("{} {problem}", quote(here)))?;
             // One more than the limit shows that there are too many.
             if roots.len() <= MAX_REFERENCES {
                 roots.push(access.root);

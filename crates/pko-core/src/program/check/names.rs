@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pko_api::pulumi::v1::ProgramBody;
 
-use super::{finding::quoted, path::Path, recorder::FindingRecorder};
+use super::{finding::quote, path::Path, recorder::FindingRecorder};
 
 /// Pulumi's own name, as in `pulumi.stack`.
 const PULUMI: &str = "pulumi";
@@ -113,7 +113,7 @@ impl<'body> Names<'body> {
         let declared = self.declared.keys().copied().chain([PULUMI]);
         let text = format!(
             "{} is not declared in the program, so the stack's config must contain it{}",
-            quoted(name),
+            quote(name),
             recorder.did_you_mean(name, declared)
         );
         recorder.remark(path, text);

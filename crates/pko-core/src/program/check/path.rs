@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::finding::{QUOTED_CHARACTERS, beginning, quoted};
+use super::finding::{QUOTED_CHARACTERS, beginning, quote};
 
 /// The number of steps that are printed, half of them from each end.
 const WRITTEN_STEPS: usize = 16;
@@ -90,7 +90,7 @@ impl fmt::Display for PathStep<'_> {
                 let (beginning, rest) = beginning(key);
                 write!(formatter, ".{beginning}{rest}")
             }
-            Self::Key(key) => write!(formatter, "[{}]", quoted(key)),
+            Self::Key(key) => write!(formatter, "[{}]", quote(key)),
         }
     }
 }

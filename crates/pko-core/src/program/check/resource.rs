@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     expression::{Walk, kind},
-    finding::quoted,
+    finding::quote,
     interpolation::{self, Text},
     names::{DeclarationKind, Names},
     path::Path,
@@ -47,14 +47,14 @@ fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRec
     } else if !(2..=3).contains(&text.split(':').count()) {
         let text = format!(
             "{} is not a type; write package:Type or package:module:Type, such as aws:s3:Bucket",
-            quoted(text)
+            quote(text)
         );
         recorder.problem(&at, text);
     }
     if resource.default_provider.is_some() && !text.starts_with(PROVIDER_TYPE_PREFIX) {
         let text = format!(
             "only a provider can have this, but the type is {}: remove it",
-            quoted(text)
+            quote(text)
         );
         recorder.problem(&path.key("defaultProvider"), text);
     }
@@ -64,11 +64,11 @@ fn resource_type(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRec
 fn unknown_fields(resource: &Resource, path: &Path<'_>, recorder: &mut FindingRecorder) {
     let fields = resource.unknown.keys().map(String::as_str);
     for field in fields.filter(|field| !IGNORED_RESOURCE_FIELDS.contains(field)) {
-        unknown(field, "resource field", &RESOURCE_FIELDS, path, recorder);
+        report_unknown(field, "resource field", &RESOURCE_FIELDS, path, recorder);
     }
 }
 
-fn unknown(
+fn report_unknown(
     field: &str,
     what: &str,
     known: &[&str],
@@ -125,7 +125,7 @@ fn check_options<'value>(
     recorder: &mut FindingRecorder,
 ) -> Vec<&'value str> {
     for field in options.unknown.keys() {
-        unknown(field, "option", &RESOURCE_OPTIONS, path, recorder);
+        report_unknown(field, "option", &RESOURCE_OPTIONS, path, recorder);
     }
     let mut refers = |value: &Value, at: &Path<'_>| refers_to_resource(value, at, names, recorder);
     each_dependency(options, path, &mut refers);
@@ -202,12 +202,12 @@ fn refers_to_resource(
             Ok(Text::Reference { root, .. })
                 if names.kind(root) == Some(DeclarationKind::Config) =>
             {
-                let text = format!("{} is a config value, not a resource", quoted(text));
+                let text = format!("{} is a config value, not a resource", quote(text));
                 recorder.problem(path, text);
             }
             Ok(Text::Literal) => literal_for_resource(text, path, names, recorder),
             Ok(Text::Mixed(_)) => {
-                let text = format!("{} is a string, not a resource", quoted(text));
+                let text = format!("{} is a string, not a resource", quote(text));
                 recorder.problem(path, text);
             }
             // The walk through the value reports parse errors.
@@ -235,6 +235,6 @@ fn literal_for_resource(
         || "write ${name} of a resource".to_owned(),
         |name| format!("write \"${{{name}}}\""),
     );
-    let text = format!("{} is a string, not a resource; {way_out}", quoted(text));
+    let text = format!("{} is a string, not a resource; {way_out}", quote(text));
     recorder.problem(path, text);
 }

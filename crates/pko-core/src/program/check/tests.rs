@@ -1,4 +1,4 @@
-//! Tables of programs, right and wrong, and what holds for all of them.
+//! Tables of valid and invalid programs, and properties of every program.
 
 use pko_api::pulumi::v1::ProgramBody;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn remarks(program: &Value) -> Vec<String> {
     texts(&findings(program).remarks)
 }
 
-/// A program with one more resource beside `bucket`, a variable and a config value.
+/// A program with one resource in addition to `bucket`, a variable and a config value.
 fn with_resource(resource: &Value) -> Value {
     json!({
         "config": { "size": { "type": "integer" } },
@@ -76,7 +76,7 @@ fn valid_programs_have_no_problem() {
 }
 
 impl Findings {
-    /// No problem; remarks only on the one name that is nowhere declared.
+    /// No problem; remarks only on the undeclared name.
     fn default_with(program: &Value) -> Self {
         let found = findings(program);
         let expected = found
@@ -436,7 +436,7 @@ fn cycle_is_a_problem_where_it_begins() {
     ] {
         assert_eq!(problems(&program), [expected], "{program}");
     }
-    // What Pulumi does not order by is no circle.
+    // References that Pulumi does not order by form no cycle.
     let deleted = json!({ "resources": {
         "r": resource(json!({ "deletedWith": "${s}" })), "s": resource(json!({ "dependsOn": ["${r}"] })),
     } });
@@ -474,7 +474,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Any program is judged, twice the same, and each finding says where.
+    /// The check of any program is deterministic, and each finding has a path.
     #[test]
     fn program_check_accepts_any_program(a in any_value(), b in any_value(), out in any_value()) {
         let program = json!({
@@ -490,7 +490,7 @@ proptest! {
         }
     }
 
-    /// What has neither a dollar sign nor a function in it can't be wrong as a value.
+    /// A value without a dollar sign or a function is never a problem.
     #[test]
     fn plain_data_has_no_finding(value in any_value()) {
         let text = value.to_string();
@@ -499,9 +499,8 @@ proptest! {
     }
 }
 
-/// The problems of a program in a project file; nothing for one that is not of a Program's form.
-/// The problems of a project file. One that the CRD does not take never comes here: alias objects,
-/// as upstream's.
+/// The problems of the programs in a project file. A program that the CRD rejects, such as one of
+/// upstream's with alias objects, is skipped.
 fn problems_of_project(text: &str) -> Vec<String> {
     let documents = pko_testkit::fixtures::parse(text).unwrap();
     let is_of_the_crd =

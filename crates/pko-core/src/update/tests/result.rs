@@ -287,7 +287,7 @@ fn impossible_result_is_recorded_without_what_is_impossible() {
     assert_eq!((&status.permalink, &status.outputs), (&None, &None));
     assert_eq!(status.resource_changes, [("same".to_owned(), 1)].into());
     let message = status.message.as_deref().unwrap();
-    assert!(message.contains("they are not kept"), "{message}");
+    assert!(message.contains("are not stored"), "{message}");
     let complete = &status.conditions[2].message;
     assert!(complete.contains("clock") && complete.contains("permalink"));
 }

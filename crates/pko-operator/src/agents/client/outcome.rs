@@ -53,7 +53,7 @@ fn outcome(state: runs::RunState, result: runs::RunResult) -> RunOutcome {
         ..RunOutcome::default()
     }
     // What is dropped here need not be held while the result is recorded.
-    .bounded()
+    .within_limits()
 }
 
 /// Standard output, then standard error.

@@ -139,7 +139,7 @@ async fn execute(connection: &Connection, request: StartRunRequest) -> RunOutcom
         Err(status) => Err(status),
     };
     match result {
-        Ok(Some(result)) => to_outcome(result, started).bounded(),
+        Ok(Some(result)) => to_outcome(result, started).within_limits(),
         Ok(None) => aborted(started),
         Err(status) => RunOutcome {
             start: Some(started),

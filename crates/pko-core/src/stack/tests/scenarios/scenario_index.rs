@@ -37,7 +37,7 @@ const PLACES: &[TestLocation] = &[
         ],
     ),
     (
-        "pko-kube/src/outputs.rs",
+        "pko-core/src/stack/shown_outputs.rs",
         &[("secret_outputs_are_masked", &[20])],
     ),
     (
