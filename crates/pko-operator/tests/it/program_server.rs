@@ -477,7 +477,9 @@ async fn program_workspace_with_an_unsealed_address_fetches_the_sealed_one() {
         };
         assert_eq!(fetched(&open).await.status, "HTTP/1.1 404 Not Found");
         for (name, generation) in [("current", 2), ("older", 3)] {
-            let object = workspace(name, &open);
+            let mut object = workspace(name, &open);
+            let backend = json!({ "name": "PULUMI_BACKEND_URL", "value": system.backend() });
+            object["spec"]["env"] = json!([backend]);
             namespace.create_object(object).await.unwrap();
             eventually("the Workspace to be ready", async || {
                 let workspace = namespace.api::<Workspace>().get(name).await.unwrap();
