@@ -1,4 +1,4 @@
-//! What holds after every look at an object, whatever the world is.
+//! What holds after every pass over an object, in any state.
 
 use pko_api::{
     Stack, Update, Workspace,
@@ -12,7 +12,7 @@ use crate::{
     Plan, Requeue, condition_set::is_true, stack, step::SHORTEST_REQUEUE, update, workspace,
 };
 
-/// Looks at the Stack, and holds what is done up against the laws.
+/// Reconciles the Stack and checks the invariants.
 pub(super) fn stack(
     cluster: &mut SimulatedCluster,
 ) -> Result<Option<Reconciliation<stack::StackEffect>>, Crashed> {
@@ -31,52 +31,52 @@ pub(super) fn stack(
     no_requeue_is_at_once(&pass);
     deleting_stack_requests_no_up(&before, &pass);
     update_is_a_destroy_exactly_if_deleting(&before, &pass);
-    an_update_is_named_before_it_is_made(&pass);
+    update_is_named_before_it_is_created(&pass);
     events_come_last(&pass, |effect| {
         matches!(effect, stack::StackEffect::Emit(_))
     });
-    what_succeeded_is_run_again_by_resync_only(&before, &pass);
+    success_is_repeated_only_for_a_trigger(&before, &pass);
     if let Some(after) = &cluster.stack {
         one_condition_is_true(after, &pass);
-        a_stack_that_reconciles_has_a_deadline(after, &pass);
-        each_condition_says_why(after);
+        reconciling_stack_has_a_deadline(after, &pass);
+        each_condition_has_a_message(after);
     }
     if pass
         .plan
         .effects
         .contains(&stack::StackEffect::RemoveFinalizer)
     {
-        nothing_is_owed(&before, &pass);
-        nothing_is_left_behind(&before, has_resources, &pass);
+        no_destroy_is_missing(&before, &pass);
+        no_resources_are_left(&before, has_resources, &pass);
     }
-    // Another look sees another world where this one did not see, or could not do, everything.
-    let asks = |effect: &stack::StackEffect| {
+    // A pass that saw stale objects, or could not do everything, may be followed by another one.
+    let requests_prerequisite = |effect: &stack::StackEffect| {
         matches!(effect, stack::StackEffect::RequestPrerequisite { .. })
     };
-    let is_whole = !is_behind
+    let is_complete = !is_behind
         && cluster.faults.creation == Creation::Works
-        && !pass.plan.effects.iter().any(asks);
-    if cluster.writes != writes && is_whole {
-        stack_stands_still(standing_still(cluster), &pass)?;
+        && !pass.plan.effects.iter().any(requests_prerequisite);
+    if cluster.writes != writes && is_complete {
+        stack_is_stable(without_crash(cluster), &pass)?;
     }
     Ok(Some(pass))
 }
 
-fn stack_stands_still(
+fn stack_is_stable(
     mut calm: SimulatedCluster,
     pass: &Reconciliation<stack::StackEffect>,
 ) -> Result<(), Crashed> {
-    // After adoption the same look goes on with the next rule; that takes one more.
+    // After adoption the next pass continues with the next rule.
     if pass.plan.rule == "adopt" {
         calm.reconcile_stack()?;
     }
     let settled = calm.stack.clone();
     let requests = calm.requests.clone();
     if let Some(second) = calm.reconcile_stack()? {
-        // The other Stack gets what was asked of it only after this one's look.
+        // The other Stack gets its request only after this pass.
         let effects = second.plan.effects.iter();
         let new: Vec<_> = effects
-            .filter(|effect| !was_asked(&requests, effect))
+            .filter(|effect| !is_requested(&requests, effect))
             .collect();
         assert_eq!(new, Vec::<&stack::StackEffect>::new(), "after {pass:#?}");
         assert_eq!(calm.stack, settled, "after {pass:#?}");
@@ -84,7 +84,7 @@ fn stack_stands_still(
     Ok(())
 }
 
-fn was_asked(requests: &[(String, String)], effect: &stack::StackEffect) -> bool {
+fn is_requested(requests: &[(String, String)], effect: &stack::StackEffect) -> bool {
     let stack::StackEffect::RequestPrerequisite { stack, value } = effect else {
         return false;
     };
@@ -92,15 +92,15 @@ fn was_asked(requests: &[(String, String)], effect: &stack::StackEffect) -> bool
     requests.contains(&(name, value.clone()))
 }
 
-/// The same cluster, in which nobody dies any more.
-fn standing_still(cluster: &SimulatedCluster) -> SimulatedCluster {
+/// The same cluster without a planned crash.
+fn without_crash(cluster: &SimulatedCluster) -> SimulatedCluster {
     SimulatedCluster {
         writes_left: None,
         ..cluster.clone()
     }
 }
 
-/// Looks at an Update, and holds what is done up against the laws.
+/// Reconciles an Update and checks the invariants.
 pub(super) fn update(
     cluster: &mut SimulatedCluster,
     name: &str,
@@ -118,32 +118,32 @@ pub(super) fn update(
             update::UpdateEffect::Emit(_) | update::UpdateEffect::EmitWorkspaceWarning(_)
         )
     });
-    each_run_is_begun_once(cluster);
+    each_run_is_started_once(cluster);
     if let Some(after) = cluster.updates.get(name) {
-        let over = has(after, Complete);
+        let is_complete = has(after, Complete);
         assert!(
-            over || matches!(pass.plan.requeue, Requeue::After(_)),
+            is_complete || matches!(pass.plan.requeue, Requeue::After(_)),
             "no deadline: {pass:#?}"
         );
     }
     let adopts = |effect: &update::UpdateEffect| matches!(effect, update::UpdateEffect::Adopt(_));
     if pass.plan.effects.iter().any(adopts) {
-        // It is its Workspace's from now on, and goes on as such.
+        // The next pass continues with the Workspace as owner.
         return update(cluster, name);
     }
-    // A run that goes on is another one at the next look, and is followed again.
+    // The next pass of a running Update polls it again.
     let running = pass.plan.effects.contains(&update::UpdateEffect::WatchRun);
     if cluster.writes != writes && !running {
-        let mut calm = standing_still(cluster);
+        let mut calm = without_crash(cluster);
         if let Some(mut second) = calm.reconcile_update(name)? {
-            // Given back once more, it is still given back.
             if second.plan.effects == [update::UpdateEffect::RemoveFinalizer] {
-                // It is over, and nobody waits for it: the last thing that is done for it.
+                // The Update is complete and nothing waits for it: this is its last effect.
                 return Ok(Some(pass));
             }
-            let gives_back =
+            // A repeated release has no effect.
+            let is_release =
                 |effect: &update::UpdateEffect| *effect == update::UpdateEffect::ReleaseAdmission;
-            second.plan.effects.retain(|effect| !gives_back(effect));
+            second.plan.effects.retain(|effect| !is_release(effect));
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.updates, cluster.updates, "after {pass:#?}");
         }
@@ -151,7 +151,7 @@ pub(super) fn update(
     Ok(Some(pass))
 }
 
-/// Looks at the Workspace, and holds what is done up against the laws.
+/// Reconciles the Workspace and checks the invariants.
 pub(super) fn workspace(
     cluster: &mut SimulatedCluster,
 ) -> Result<Option<Reconciliation<workspace::WorkspaceEffect>>, Crashed> {
@@ -168,15 +168,15 @@ pub(super) fn workspace(
     let Some(after) = cluster.workspace.clone() else {
         return Ok(Some(pass));
     };
-    let done =
+    let is_settled =
         is(&after, Ready) || is(&after, Stalled) || after.metadata.deletion_timestamp.is_some();
     assert!(
-        done || matches!(pass.plan.requeue, Requeue::After(_)),
+        is_settled || matches!(pass.plan.requeue, Requeue::After(_)),
         "no deadline: {pass:#?}"
     );
     assert!(!(is(&after, Ready) && is(&after, Stalled)), "{after:?}");
     if cluster.writes != writes {
-        let mut calm = standing_still(cluster);
+        let mut calm = without_crash(cluster);
         if let Some(second) = calm.reconcile_workspace()? {
             assert_eq!(second.plan.effects, [], "after {pass:#?}");
             assert_eq!(calm.workspace, cluster.workspace, "after {pass:#?}");
@@ -261,13 +261,18 @@ fn no_requeue_is_at_once<Effect: std::fmt::Debug>(pass: &Reconciliation<Effect>)
     }
 }
 
-/// Whoever died, was replaced or did not answer in the meantime.
-fn each_run_is_begun_once(cluster: &SimulatedCluster) {
-    let distinct: std::collections::BTreeSet<&String> = cluster.begun.iter().collect();
-    assert_eq!(distinct.len(), cluster.begun.len(), "{:?}", cluster.begun);
+/// In spite of crashes, new pods and lost responses.
+fn each_run_is_started_once(cluster: &SimulatedCluster) {
+    let distinct: std::collections::BTreeSet<&String> = cluster.started.iter().collect();
+    assert_eq!(
+        distinct.len(),
+        cluster.started.len(),
+        "{:?}",
+        cluster.started
+    );
 }
 
-/// An event that can't be written holds up nothing.
+/// An event that can't be written blocks nothing.
 fn events_come_last<Effect: std::fmt::Debug>(
     pass: &Reconciliation<Effect>,
     is_event: fn(&Effect) -> bool,
@@ -281,19 +286,16 @@ fn events_come_last<Effect: std::fmt::Debug>(
 }
 
 fn one_condition_is_true(after: &Stack, pass: &Reconciliation<stack::StackEffect>) {
-    // These two leave the status as it is: the next look speaks, or nobody has to any more.
+    // These leave the status unchanged: the next pass writes it, or it is no longer needed.
     if ["adopt", "already-released", NO_RESPONSE].contains(&pass.plan.rule) {
         return;
     }
-    let true_ones = [Ready, Reconciling, Stalled].map(|kind| is_stack(after, kind));
-    let count = true_ones.iter().filter(|one| **one).count();
+    let states = [Ready, Reconciling, Stalled].map(|kind| is_stack(after, kind));
+    let count = states.iter().filter(|state| **state).count();
     assert_eq!(count, 1, "{:#?} after {pass:#?}", after.status);
 }
 
-fn a_stack_that_reconciles_has_a_deadline(
-    after: &Stack,
-    pass: &Reconciliation<stack::StackEffect>,
-) {
+fn reconciling_stack_has_a_deadline(after: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     let waits = is_stack(after, Reconciling) && pass.plan.rule != "already-released";
     let deadline = matches!(pass.plan.requeue, Requeue::After(_));
     assert!(deadline || !waits, "{pass:#?}");
@@ -322,16 +324,16 @@ fn update_is_a_destroy_exactly_if_deleting(
     }
 }
 
-fn an_update_is_named_before_it_is_made(pass: &Reconciliation<stack::StackEffect>) {
+fn update_is_named_before_it_is_created(pass: &Reconciliation<stack::StackEffect>) {
     if let Some((update, named)) = &pass.created {
         assert_eq!(&update.metadata.name, named, "{pass:#?}");
     }
 }
 
-/// The finalizer goes after a successful destroy, or where none is owed: it was not asked for, or
+/// The finalizer is removed after a successful destroy, or if none is needed: it was not requested, or
 /// nothing was ever applied.
-fn nothing_is_owed(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
-    let owes = stack::ObservedStack::new(before.clone()).needs_destroy();
+fn no_destroy_is_missing(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
+    let needs_destroy = stack::ObservedStack::new(before.clone()).needs_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {
         stack::StackEffect::PatchStatus(status) => Some(status.as_ref()),
         _ => None,
@@ -345,25 +347,24 @@ fn nothing_is_owed(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
             && last.generation == before.metadata.generation
     };
     assert!(before.metadata.deletion_timestamp.is_some(), "{pass:#?}");
-    let known = written.or(before.status.as_ref());
-    let never_applied = known.and_then(|status| status.applied) == Some(false);
-    let is_paid = never_applied || last.is_none_or(destroyed);
-    assert!(!owes || is_paid, "{pass:#?}");
+    let status = written.or(before.status.as_ref());
+    let never_applied = status.and_then(|status| status.applied) == Some(false);
+    let is_done = never_applied || last.is_none_or(destroyed);
+    assert!(!needs_destroy || is_done, "{pass:#?}");
 }
 
-/// Whatever the status says, what was made is there until a destroy took it away.
-fn nothing_is_left_behind(
+/// Resources exist until a destroy has removed them, in spite of the status.
+fn no_resources_are_left(
     before: &Stack,
     has_resources: bool,
     pass: &Reconciliation<stack::StackEffect>,
 ) {
-    let wants_destroy = before.spec.destroy_on_finalize == Some(true);
-    assert!(!(wants_destroy && has_resources), "{pass:#?}");
+    let requests_destroy = before.spec.destroy_on_finalize == Some(true);
+    assert!(!(requests_destroy && has_resources), "{pass:#?}");
 }
 
-/// The same spec, request and revision are not run again once they have succeeded, unless the spec
-/// says so.
-fn what_succeeded_is_run_again_by_resync_only(
+/// The same spec, request and revision run again after a success only if the spec asks for it.
+fn success_is_repeated_only_for_a_trigger(
     before: &Stack,
     pass: &Reconciliation<stack::StackEffect>,
 ) {
@@ -388,7 +389,7 @@ fn what_succeeded_is_run_again_by_resync_only(
     assert!(!is_same || is_triggered, "{pass:#?}");
 }
 
-fn each_condition_says_why(after: &Stack) {
+fn each_condition_has_a_message(after: &Stack) {
     let conditions = after.status.iter().flat_map(|status| &status.conditions);
     for condition in conditions {
         assert!(!condition.message.is_empty(), "{condition:?}");

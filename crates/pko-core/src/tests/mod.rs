@@ -1,5 +1,5 @@
-//! The laws of the machines, over lives of a Stack in a simulated cluster and over worlds of all
-//! sorts.
+//! Invariants of the state machines, over the life cycle of Stacks in a simulated cluster and over
+//! generated states.
 
 mod invariants;
 mod random_events;

@@ -1,4 +1,4 @@
-//! What users, faults and time do to the Stacks of a namespace.
+//! Random user actions, faults and time for the Stacks of a namespace.
 
 use std::time::Duration;
 
@@ -17,20 +17,19 @@ use crate::{
     workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
-/// One step of a walk: what happens to which Stack, how much time passes, and how many looks follow
-/// at most.
+/// One step of a walk: an event for a Stack after some time, and the number of passes that may follow.
 #[derive(Clone, Debug)]
 pub(super) struct WalkStep {
     stack: usize,
     event: RandomEvent,
     seconds: i64,
-    looks: usize,
+    passes: usize,
 }
 
 impl WalkStep {
-    /// Whether nothing happens: what remains of a step that a failure does not need.
+    /// Whether nothing happens. Shrinking turns a step that a failure does not need into such a step.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.event, RandomEvent::Nothing) && self.looks == 0
+        matches!(self.event, RandomEvent::Nothing) && self.passes == 0
     }
 }
 
@@ -39,36 +38,36 @@ enum RandomEvent {
     Nothing,
     UserAction(UserAction),
     Fault(Fault),
-    /// Everything runs_succeed again.
-    Healed,
+    /// All faults end.
+    Heal,
 }
 
 #[derive(Clone, Debug)]
 enum UserAction {
-    /// These fields of the spec have these values now; what is null is not there.
-    Edits(&'static str, Value),
-    /// The same, and the manager's cache does not hear of it for a while.
-    EditsUnheard(&'static str, Value),
-    Requests(u8),
-    Pushes,
-    Deletes,
-    DeletesInForeground,
-    RemovesFinalizer,
-    DeletesUpdate,
-    TearsOutUpdate,
-    DeletesWorkspace,
-    Breaks,
-    Repairs,
+    /// Sets a field of the spec; null removes it.
+    Edit(&'static str, Value),
+    /// The same, while the manager's cache is stale.
+    EditWithStaleCache(&'static str, Value),
+    Request(u8),
+    Push,
+    Delete,
+    DeleteInForeground,
+    RemoveFinalizer,
+    DeleteUpdate,
+    ForceDeleteUpdate,
+    DeleteWorkspace,
+    PushBrokenProgram,
+    PushRepairedProgram,
 }
 
 #[derive(Clone, Debug)]
 enum Fault {
-    /// After so many writes the manager dies, and is started anew.
-    Death(usize),
+    /// The manager crashes after this many writes, and restarts.
+    Crash(usize),
     PodLost,
     RunsFail(Option<FailureClass>),
     Source(SourceError),
-    /// A source that does not answer, since now.
+    /// The source stops to respond.
     Unreachable,
     Workspace(Refusal),
     RuntimeState(RuntimeState),
@@ -77,14 +76,14 @@ enum Fault {
     RunProgress(RunError),
     Creation(Creation),
     NamespaceTerminates,
-    OutputsGone,
-    /// The Updates that a Stack sees stay as they are now.
-    UpdatesLag,
-    /// Nobody is_watching of what changes elsewhere.
-    Deafness,
+    OutputsLost,
+    /// The cache of Updates becomes stale.
+    StaleUpdates,
+    /// Watch events of other objects are lost.
+    LostEvents,
 }
 
-/// A walk of thirty steps.
+/// A walk of 30 steps.
 pub(super) fn walk() -> impl Strategy<Value = Vec<WalkStep>> {
     prop::collection::vec(step(), 30)
 }
@@ -96,12 +95,12 @@ fn step() -> impl Strategy<Value = WalkStep> {
         2 => 120..4_000_i64,
         1 => 4_000..200_000_i64,
     ];
-    (0..2_usize, event(), seconds, 0..12_usize).prop_map(|(stack, event, seconds, looks)| {
+    (0..2_usize, event(), seconds, 0..12_usize).prop_map(|(stack, event, seconds, passes)| {
         WalkStep {
             stack,
             event,
             seconds,
-            looks,
+            passes,
         }
     })
 }
@@ -111,24 +110,24 @@ fn event() -> impl Strategy<Value = RandomEvent> {
         6 => Just(RandomEvent::Nothing),
         8 => user().prop_map(RandomEvent::UserAction),
         8 => fault().prop_map(RandomEvent::Fault),
-        4 => Just(RandomEvent::Healed),
+        4 => Just(RandomEvent::Heal),
     ]
 }
 
 fn user() -> impl Strategy<Value = UserAction> {
     prop_oneof![
-        10 => edit().prop_map(|(field, value)| UserAction::Edits(field, value)),
-        3 => edit().prop_map(|(field, value)| UserAction::EditsUnheard(field, value)),
-        3 => (0..4_u8).prop_map(UserAction::Requests),
-        4 => Just(UserAction::Pushes),
-        1 => Just(UserAction::Deletes),
-        1 => Just(UserAction::DeletesInForeground),
-        1 => Just(UserAction::RemovesFinalizer),
-        2 => Just(UserAction::DeletesUpdate),
-        2 => Just(UserAction::TearsOutUpdate),
-        2 => Just(UserAction::DeletesWorkspace),
-        1 => Just(UserAction::Breaks),
-        2 => Just(UserAction::Repairs),
+        10 => edit().prop_map(|(field, value)| UserAction::Edit(field, value)),
+        3 => edit().prop_map(|(field, value)| UserAction::EditWithStaleCache(field, value)),
+        3 => (0..4_u8).prop_map(UserAction::Request),
+        4 => Just(UserAction::Push),
+        1 => Just(UserAction::Delete),
+        1 => Just(UserAction::DeleteInForeground),
+        1 => Just(UserAction::RemoveFinalizer),
+        2 => Just(UserAction::DeleteUpdate),
+        2 => Just(UserAction::ForceDeleteUpdate),
+        2 => Just(UserAction::DeleteWorkspace),
+        1 => Just(UserAction::PushBrokenProgram),
+        2 => Just(UserAction::PushRepairedProgram),
     ]
 }
 
@@ -157,7 +156,7 @@ fn edit() -> impl Strategy<Value = (&'static str, Value)> {
         ("expectNoRefreshChanges", json!(false)),
         ("prerequisites", json!([{ "name": "base" }])),
         ("prerequisites", json!([{ "name": "demo" }])),
-        ("prerequisites", json!([{ "name": "nobody" }])),
+        ("prerequisites", json!([{ "name": "absent" }])),
         ("prerequisites", within("1h")),
         ("prerequisites", json!([])),
         ("prerequisites", json!([])),
@@ -184,7 +183,7 @@ fn edit() -> impl Strategy<Value = (&'static str, Value)> {
 fn fault() -> impl Strategy<Value = Fault> {
     let refusal = || {
         prop::sample::select(vec![
-            Refusal::Invalid("it is not as it may be".to_owned()),
+            Refusal::Invalid("a field is invalid".to_owned()),
             Refusal::Failed("try again".to_owned()),
         ])
     };
@@ -201,10 +200,10 @@ fn fault() -> impl Strategy<Value = Fault> {
     let source = prop::sample::select(vec![
         SourceError::Invalid("the Secret \"git\" does not exist".to_owned()),
         SourceError::Unavailable("there is no Program \"hello\"".to_owned()),
-        SourceError::Pending("the source is asked".to_owned()),
+        SourceError::Pending("the source is being read".to_owned()),
     ]);
     prop_oneof![
-        8 => (0..10_usize).prop_map(Fault::Death),
+        8 => (0..10_usize).prop_map(Fault::Crash),
         2 => Just(Fault::PodLost),
         5 => class.prop_map(Fault::RunsFail),
         3 => source.prop_map(Fault::Source),
@@ -215,12 +214,12 @@ fn fault() -> impl Strategy<Value = Fault> {
         2 => setup_state().prop_map(Fault::SetupState),
         2 => run_error().prop_map(Fault::RunProgress),
         2 => refusal().prop_map(|refusal| Fault::Creation(Creation::Refused(refusal))),
-        3 => Just(Fault::Creation(Creation::AnswerLost)),
-        1 => Just(Fault::Creation(Creation::NoAnswer)),
+        3 => Just(Fault::Creation(Creation::ResponseLost)),
+        1 => Just(Fault::Creation(Creation::NoResponse)),
         1 => Just(Fault::NamespaceTerminates),
-        1 => Just(Fault::OutputsGone),
-        2 => Just(Fault::UpdatesLag),
-        2 => Just(Fault::Deafness),
+        1 => Just(Fault::OutputsLost),
+        2 => Just(Fault::StaleUpdates),
+        2 => Just(Fault::LostEvents),
     ]
 }
 
@@ -239,7 +238,7 @@ fn agent() -> impl Strategy<Value = AgentError> {
         AgentError::Unreachable("no route".to_owned()),
         AgentError::Refused {
             reason: "Unauthenticated".to_owned(),
-            message: "who?".to_owned(),
+            message: "no token".to_owned(),
         },
     ])
 }
@@ -262,7 +261,7 @@ fn run_error() -> impl Strategy<Value = RunError> {
     prop::sample::select(vec![
         RunError::Unreachable("no route".to_owned()),
         RunError::Refused("no".to_owned()),
-        RunError::Lost("forgotten".to_owned()),
+        RunError::Lost("unknown run".to_owned()),
     ])
 }
 
@@ -272,18 +271,18 @@ pub(super) fn take(namespace: &mut SimulatedNamespace, step: &WalkStep) {
     match &step.event {
         RandomEvent::Nothing => {}
         RandomEvent::UserAction(user) => act(&mut namespace.clusters[step.stack], user),
-        RandomEvent::Fault(Fault::Deafness) => namespace.is_watching = false,
+        RandomEvent::Fault(Fault::LostEvents) => namespace.is_watching = false,
         RandomEvent::Fault(Fault::NamespaceTerminates) => terminate(namespace),
         RandomEvent::Fault(fault) => inject(&mut namespace.clusters[step.stack], fault),
-        RandomEvent::Healed => heal(namespace),
+        RandomEvent::Heal => heal(namespace),
     }
     namespace.wake(step.stack);
-    namespace.work(step.looks);
-    // The cache catches up.
+    namespace.work(step.passes);
+    // The cache is current again.
     namespace.clusters[step.stack].stale_stack = None;
 }
 
-/// Everything that passes has passed. What users did stays, and so does the end of a namespace.
+/// Ends all faults. User actions stay, and so does the termination of a namespace.
 pub(super) fn heal(namespace: &mut SimulatedNamespace) {
     for cluster in &mut namespace.clusters {
         let healthy = SimulatedCluster::new(&json!({ "stack": "dev" }));
@@ -318,33 +317,33 @@ fn act(cluster: &mut SimulatedCluster, user: &UserAction) {
     };
     let is_deleting = stack.metadata.deletion_timestamp.is_some();
     match user {
-        UserAction::Edits(field, value) => edited(cluster, field, value),
-        UserAction::EditsUnheard(field, value) => {
+        UserAction::Edit(field, value) => edit_field(cluster, field, value),
+        UserAction::EditWithStaleCache(field, value) => {
             cluster.stale_stack = Some(stack);
-            edited(cluster, field, value);
+            edit_field(cluster, field, value);
         }
-        UserAction::Requests(number) => cluster.request(&format!("request-{number}")),
-        UserAction::Pushes => push(cluster),
-        UserAction::Deletes if !is_deleting => cluster.delete_stack(),
-        UserAction::DeletesInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
-        UserAction::Deletes | UserAction::DeletesInForeground => {}
-        UserAction::RemovesFinalizer => cluster.remove_finalizer(),
-        UserAction::DeletesUpdate => {
-            if let Some(name) = newest(cluster) {
+        UserAction::Request(number) => cluster.request(&format!("request-{number}")),
+        UserAction::Push => push(cluster),
+        UserAction::Delete if !is_deleting => cluster.delete_stack(),
+        UserAction::DeleteInForeground if !is_deleting => cluster.delete_stack_in_foreground(),
+        UserAction::Delete | UserAction::DeleteInForeground => {}
+        UserAction::RemoveFinalizer => cluster.remove_finalizer(),
+        UserAction::DeleteUpdate => {
+            if let Some(name) = newest_update(cluster) {
                 cluster.delete_update(&name);
             }
         }
-        UserAction::TearsOutUpdate => {
-            if let Some(name) = newest(cluster) {
+        UserAction::ForceDeleteUpdate => {
+            if let Some(name) = newest_update(cluster) {
                 cluster.updates.remove(&name);
             }
         }
-        UserAction::DeletesWorkspace => cluster.delete_workspace(),
-        UserAction::Breaks => {
+        UserAction::DeleteWorkspace => cluster.delete_workspace(),
+        UserAction::PushBrokenProgram => {
             cluster.faults.is_broken = true;
             push(cluster);
         }
-        UserAction::Repairs => {
+        UserAction::PushRepairedProgram => {
             cluster.faults.is_broken = false;
             push(cluster);
         }
@@ -356,7 +355,7 @@ fn push(cluster: &mut SimulatedCluster) {
     cluster.revision = Some((revision + 1).to_string());
 }
 
-fn newest(cluster: &SimulatedCluster) -> Option<String> {
+fn newest_update(cluster: &SimulatedCluster) -> Option<String> {
     let status = cluster.stack.as_ref()?.status.as_ref()?;
     let current = status
         .current_update
@@ -365,7 +364,7 @@ fn newest(cluster: &SimulatedCluster) -> Option<String> {
     current.or_else(|| cluster.updates.keys().next().cloned())
 }
 
-fn edited(cluster: &mut SimulatedCluster, field: &str, value: &Value) {
+fn edit_field(cluster: &mut SimulatedCluster, field: &str, value: &Value) {
     let before = cluster.stack.clone().unwrap();
     let mut object = serde_json::to_value(&before).unwrap();
     let spec = object["spec"].as_object_mut().unwrap();
@@ -379,7 +378,7 @@ fn edited(cluster: &mut SimulatedCluster, field: &str, value: &Value) {
     }
 }
 
-/// All objects in it are deleted, and no new one is taken.
+/// Deletes all objects of the namespace, which accepts no new ones.
 fn terminate(namespace: &mut SimulatedNamespace) {
     for cluster in &mut namespace.clusters {
         cluster.refusal = Some(Refusal::NamespaceTerminating);
@@ -401,7 +400,7 @@ fn terminate(namespace: &mut SimulatedNamespace) {
 
 fn inject(cluster: &mut SimulatedCluster, fault: &Fault) {
     match fault.clone() {
-        Fault::Death(writes) => cluster.writes_left = Some(writes),
+        Fault::Crash(writes) => cluster.writes_left = Some(writes),
         Fault::PodLost => cluster.replace_pod(),
         Fault::RunsFail(class) => {
             cluster.runs_succeed = false;
@@ -414,18 +413,18 @@ fn inject(cluster: &mut SimulatedCluster, fault: &Fault) {
             cluster.faults.source = Some(SourceError::Unreachable { since, message });
         }
         Fault::Workspace(refusal) => {
-            // A namespace that ends does so for good.
+            // Termination of a namespace is final.
             cluster.refusal.get_or_insert(refusal);
         }
-        Fault::RuntimeState(place) => cluster.runtime = place,
+        Fault::RuntimeState(state) => cluster.runtime = state,
         Fault::Agent(error) => cluster.version = Err(error),
-        Fault::SetupState(preparation) => cluster.setup = preparation,
+        Fault::SetupState(state) => cluster.setup = state,
         Fault::RunProgress(error) => cluster.agent_error = Some(error),
         Fault::Creation(creation) if cluster.refusal != Some(Refusal::NamespaceTerminating) => {
             cluster.faults.creation = creation;
         }
-        Fault::OutputsGone => cluster.outputs.clear(),
-        Fault::UpdatesLag => cluster.faults.old_updates = cluster.updates.clone(),
-        Fault::Creation(_) | Fault::Deafness | Fault::NamespaceTerminates => {}
+        Fault::OutputsLost => cluster.outputs.clear(),
+        Fault::StaleUpdates => cluster.faults.old_updates = cluster.updates.clone(),
+        Fault::Creation(_) | Fault::LostEvents | Fault::NamespaceTerminates => {}
     }
 }

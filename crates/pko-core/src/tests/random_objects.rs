@@ -1,4 +1,4 @@
-//! The laws over worlds of all sorts, likely or not: enumerated ones, and ones that are made up.
+//! The invariants in generated states, likely or not: enumerated ones and random ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,15 @@ use crate::{
     workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
-/// Picks the next of some choices off a number: each number is a world, and every world has one.
+/// Decodes a number into choices: each number is a state, and each state has a number.
 struct Choices(u64);
 
 impl Choices {
     fn of<T: Clone>(&mut self, options: &[T]) -> T {
         let count = options.len() as u64;
-        let picked = usize::try_from(self.0 % count).unwrap();
+        let index = usize::try_from(self.0 % count).unwrap();
         self.0 /= count;
-        options[picked].clone()
+        options[index].clone()
     }
 
     fn flip(&mut self) -> bool {
@@ -51,7 +51,7 @@ fn ago(cluster: &SimulatedCluster, seconds: i64) -> String {
     (cluster.now - SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// A Stack in some state, with what belongs to it in some other.
+/// A Stack and its objects, each in some state.
 fn stack_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
     let spec = json!({
@@ -114,7 +114,7 @@ fn stack_state(number: u64) -> SimulatedCluster {
     if choices.of(&[true, true, true, false]) {
         stack.metadata.finalizers = Some(vec![finalizers::STACK.to_owned()]);
     }
-    // Somebody else holds it as well, so that what is written last can be seen.
+    // Another finalizer keeps the Stack, so that its last status can be checked.
     stack
         .metadata
         .finalizers
@@ -223,8 +223,7 @@ fn add_update(cluster: &mut SimulatedCluster, state: &str, operation: &str, dele
         .insert("demo-1".to_owned(), serde_json::from_value(update).unwrap());
 }
 
-/// The Workspace is what the Stack wants, and in this state, about this generation or the one
-/// before.
+/// Adds the Workspace that the Stack would apply, in this state, about the current generation or an older one.
 fn add_workspace(cluster: &mut SimulatedCluster, state: &str, current: bool) {
     let mut applied = cluster.clone();
     applied.refusal = None;
@@ -242,7 +241,7 @@ fn add_workspace(cluster: &mut SimulatedCluster, state: &str, current: bool) {
     cluster.workspace.as_mut().unwrap().status = serde_json::from_value(status).unwrap();
 }
 
-/// An Update in some state, with its Workspace and its agent in some other.
+/// An Update, its Workspace and its agent, each in some state.
 fn update_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
     let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
@@ -258,8 +257,12 @@ fn update_state(number: u64) -> SimulatedCluster {
         Some(("False", "Complete")),
     ]);
     let status = first.map(|(status, reason)| {
-        let over = [("Failed", "True", "X"), ("Complete", "True", "Updated")];
-        let rest = if reason == "Complete" { over } else { not_yet };
+        let complete = [("Failed", "True", "X"), ("Complete", "True", "Updated")];
+        let rest = if reason == "Complete" {
+            complete
+        } else {
+            not_yet
+        };
         let all = [("Progressing", status, reason), rest[0], rest[1]];
         json!({
             "observedGeneration": choices.of(&[1, 2]),
@@ -292,7 +295,7 @@ fn update_state(number: u64) -> SimulatedCluster {
         None,
         Some(RunError::Unreachable("no route".to_owned())),
         Some(RunError::Refused("no".to_owned())),
-        Some(RunError::Lost("forgotten".to_owned())),
+        Some(RunError::Lost("unknown run".to_owned())),
     ]);
     cluster.runs_succeed = choices.flip();
     let ready = choices.of(&[None, Some("True"), Some("False")]);
@@ -307,11 +310,11 @@ fn update_state(number: u64) -> SimulatedCluster {
     cluster
 }
 
-/// A Workspace in some state, with its place and its agent in some other.
+/// A Workspace, its runtime and its agent, each in some state.
 fn workspace_state(number: u64) -> SimulatedCluster {
     let mut choices = Choices(number);
     let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
-    let places = [
+    let runtimes = [
         cluster.runtime.clone(),
         cluster.runtime.clone(),
         RuntimeState::Starting("pulling".to_owned()),
@@ -320,13 +323,13 @@ fn workspace_state(number: u64) -> SimulatedCluster {
         RuntimeState::Failed("no memory".to_owned()),
         RuntimeState::Invalid("no pod".to_owned()),
     ];
-    cluster.runtime = choices.of(&places);
+    cluster.runtime = choices.of(&runtimes);
     let versions = [
         cluster.version.clone(),
         Err(AgentError::Unreachable("no route".to_owned())),
         Err(AgentError::Refused {
             reason: "Unauthenticated".to_owned(),
-            message: "who?".to_owned(),
+            message: "no token".to_owned(),
         }),
     ];
     cluster.version = choices.of(&versions);
@@ -381,15 +384,15 @@ fn workspace_state(number: u64) -> SimulatedCluster {
     cluster
 }
 
-fn hold(number: u64) {
+fn check_stack(number: u64) {
     let mut cluster = stack_state(number);
     invariants::stack(&mut cluster).unwrap();
 }
 
 #[test]
 fn stack_invariants_hold_in_sampled_states() {
-    // A large prime apart, so that all choices meet.
-    (0..1_000_u64).for_each(|index| hold(index.wrapping_mul(6_700_417_700_417)));
+    // A large prime as step combines all choices.
+    (0..1_000_u64).for_each(|index| check_stack(index.wrapping_mul(6_700_417_700_417)));
 }
 
 #[test]
@@ -464,7 +467,7 @@ fn stack_rules_request_what_their_table_lists() {
     assert_eq!(requests, BTreeMap::from(listed));
 }
 
-/// What a law about reads was tried on.
+/// The passes on which the invariant about reads was checked.
 #[derive(Default)]
 struct ReadingPasses {
     /// Passes that only read.
@@ -505,7 +508,7 @@ proptest! {
 
     #[test]
     fn stack_invariants_hold_in_any_state(number: u64) {
-        hold(number);
+        check_stack(number);
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! Random walks over what users, faults and time do. After each the faults stop, and everything
-//! comes to rest: each Stack is ready, says what it waits for, or is gone; and then nobody writes
-//! any more.
+//! Random walks of user actions, faults and time. After a walk the faults end and every Stack settles:
+//! it is ready, reports what it waits for, or is deleted. Then nothing is written any more.
 //!
-//! A walk that fails is told by its seed, which `PKO_SEED` replays (a range of them, too), and by
-//! the shortest walk that fails alike.
+//! A failure names its seed, which `PKO_SEED` replays (a range works, too), and the shortest walk that
+//! fails.
 
 use std::{env, thread};
 
@@ -32,15 +31,15 @@ use crate::{
     stack::Refusal,
 };
 
-/// In an ordinary run of the tests, and with `PKO_FULL=1`.
+/// The number of walks, and with `PKO_FULL=1`.
 const WALKS: (u64, u64) = (1_000, 100_000);
-/// No world takes more looks to come to rest.
+/// The most passes until every Stack settles.
 const MAX_RECONCILES: usize = 500;
-/// How long nobody writes in a world at rest, unless something is due.
+/// How long settled Stacks write nothing, unless something is due.
 const REST: SignedDuration = SignedDuration::from_hours(6);
 
 fn new() -> SimulatedNamespace {
-    // Resyncs leave time to rest.
+    // A long resync interval leaves time to settle.
     let spec = json!({
         "stack": "dev", "programRef": { "name": "hello" }, "destroyOnFinalize": true, "resyncFrequencySeconds": 600,
     });
@@ -67,7 +66,7 @@ fn settle(namespace: &mut SimulatedNamespace) {
             if (0..namespace.clusters.len()).all(|index| is_settled(namespace, index)) {
                 return;
             }
-            // Where nothing happens but looks at Workspaces, those may be left out.
+            // Polls of Workspaces alone do not count as progress.
             let is_calm = namespace.writes() == writes;
             writes = namespace.writes();
             namespace.wait(is_calm);
@@ -76,14 +75,14 @@ fn settle(namespace: &mut SimulatedNamespace) {
     panic!("never settled: {}", namespace.journal());
 }
 
-/// Whether a Stack is where it can stay.
+/// Whether a Stack has settled.
 fn is_settled(namespace: &SimulatedNamespace, index: usize) -> bool {
     let cluster = &namespace.clusters[index];
     let Some(stack) = &cluster.stack else {
         return true;
     };
     let Some(status) = &stack.status else {
-        // Let go by hand before anything was said.
+        // Its finalizer was removed before it had a status.
         return stack.metadata.deletion_timestamp.is_some();
     };
     let is = |kind| is_true(&status.conditions, kind);
@@ -91,32 +90,32 @@ fn is_settled(namespace: &SimulatedNamespace, index: usize) -> bool {
         return false;
     }
     match obstacle(namespace, index, &mut Vec::new()) {
-        // A destroy that is done lets the Stack go.
+        // After its destroy the Stack is deleted.
         None if stack.metadata.deletion_timestamp.is_some() => false,
         None => is(Ready) && is_up_to_date(cluster, stack, status),
         Some(Obstacle::Suspended) => is(Ready) || is(Stalled),
         Some(Obstacle::Invalid | Obstacle::NamespaceTerminating) => is(Stalled),
-        // What was ready before it got into trouble is ready still.
+        // A Stack that was ready before the fault may still be ready.
         Some(Obstacle::Broken) => !is(Reconciling) || has_a_next_attempt(namespace, index, status),
-        Some(Obstacle::Waits) => is(Ready) || has_a_next_attempt(namespace, index, status),
+        Some(Obstacle::Prerequisite) => is(Ready) || has_a_next_attempt(namespace, index, status),
     }
 }
 
-/// Why a Stack can't become ready although nothing is wrong with the cluster any more.
+/// Why a Stack can't become ready although all faults have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     NamespaceTerminating,
     Suspended,
     Invalid,
     Broken,
-    /// For a Stack that comes first and is in trouble itself.
-    Waits,
+    /// A prerequisite has an obstacle itself.
+    Prerequisite,
 }
 
 fn obstacle(
     namespace: &SimulatedNamespace,
     index: usize,
-    seen: &mut Vec<usize>,
+    visited: &mut Vec<usize>,
 ) -> Option<Obstacle> {
     let cluster = &namespace.clusters[index];
     let stack = cluster.stack.as_ref()?;
@@ -134,24 +133,24 @@ fn obstacle(
     if cluster.faults.is_broken {
         return Some(Obstacle::Broken);
     }
-    seen.push(index);
+    visited.push(index);
     let mut prerequisites = spec.prerequisites.iter().filter(|_| !is_deleting);
-    let waits = prerequisites.any(|wanted| {
+    let waits = prerequisites.any(|prerequisite| {
         let named = |cluster: &SimulatedCluster| {
             let stack = cluster.stack.as_ref();
-            stack.is_some_and(|stack| stack.metadata.name.as_ref() == Some(&wanted.name))
+            stack.is_some_and(|stack| stack.metadata.name.as_ref() == Some(&prerequisite.name))
         };
         let other = namespace.clusters.iter().position(named);
         other.is_none_or(|other| {
-            seen.contains(&other)
-                || is_leaving(&namespace.clusters[other])
-                || obstacle(namespace, other, seen).is_some()
+            visited.contains(&other)
+                || is_stack_deleting(&namespace.clusters[other])
+                || obstacle(namespace, other, visited).is_some()
         })
     });
-    waits.then_some(Obstacle::Waits)
+    waits.then_some(Obstacle::Prerequisite)
 }
 
-fn is_leaving(cluster: &SimulatedCluster) -> bool {
+fn is_stack_deleting(cluster: &SimulatedCluster) -> bool {
     let stack = cluster.stack.as_ref();
     stack.is_some_and(|stack| stack.metadata.deletion_timestamp.is_some())
 }
@@ -174,7 +173,7 @@ fn is_up_to_date(cluster: &SimulatedCluster, stack: &Stack, status: &StackStatus
     })
 }
 
-/// It says why it is not ready, and the next look is really to come.
+/// Whether it reports why it is not ready, and its next pass is due.
 fn has_a_next_attempt(namespace: &SimulatedNamespace, index: usize, status: &StackStatus) -> bool {
     const WAITS: [&str; 3] = [
         "RetryingAfterFailure",
@@ -182,19 +181,19 @@ fn has_a_next_attempt(namespace: &SimulatedNamespace, index: usize, status: &Sta
         "PrerequisiteNotSatisfied",
     ];
     let due = namespace.stack_is_due(index);
-    // A circle of prerequisites is an invalid spec, and is looked at again as well.
+    // A cycle of prerequisites is an invalid spec, and is retried, too.
     let reconciling = find(&status.conditions, Reconciling);
     let is_known = reconciling.is_none_or(|condition| WAITS.contains(&condition.reason.as_str()));
     is_known && due.is_some_and(|due| due > namespace.now())
 }
 
-/// What belonged to a Stack that is gone is gone.
+/// The objects of a deleted Stack are deleted.
 fn assert_nothing_is_orphaned(namespace: &SimulatedNamespace) {
-    let gone = |cluster: &&SimulatedCluster| cluster.stack.is_none();
-    for cluster in namespace.clusters.iter().filter(gone) {
+    let is_deleted = |cluster: &&SimulatedCluster| cluster.stack.is_none();
+    for cluster in namespace.clusters.iter().filter(is_deleted) {
         assert_eq!(cluster.workspace, None);
         let ours = finalizers::STACK.to_owned();
-        let held = |update: &&pko_api::Update| {
+        let is_held = |update: &&pko_api::Update| {
             update
                 .metadata
                 .finalizers
@@ -202,12 +201,12 @@ fn assert_nothing_is_orphaned(namespace: &SimulatedNamespace) {
                 .flatten()
                 .any(|name| *name == ours)
         };
-        assert_eq!(cluster.updates.values().find(held), None);
+        assert_eq!(cluster.updates.values().find(is_held), None);
     }
 }
 
-/// Nobody writes at the same time, nor because time passes, unless a retry, a resync or the end of
-/// an Update's time to live is due.
+/// Neither another pass nor time alone causes a write, unless a retry, a resync or the expiry of an Update is
+/// due.
 fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     let writes = namespace.writes();
     namespace.reconcile_all();
@@ -215,7 +214,7 @@ fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     assert_eq!(
         namespace.writes(),
         writes,
-        "a look writes: {}",
+        "a pass writes: {}",
         namespace.journal()
     );
     let now = namespace.now();
@@ -232,7 +231,7 @@ fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     );
 }
 
-/// Walks where this seed leads.
+/// Runs the walk of this seed.
 fn walk(seed: u64) -> Result<(), String> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -250,13 +249,15 @@ fn walk(seed: u64) -> Result<(), String> {
     });
     match result {
         Ok(_) => Ok(()),
-        Err(TestError::Fail(why, walk)) => Err(format!("PKO_SEED={seed}: {why}\n{}", shown(&walk))),
+        Err(TestError::Fail(why, walk)) => {
+            Err(format!("PKO_SEED={seed}: {why}\n{}", format_walk(&walk)))
+        }
         Err(TestError::Abort(why)) => Err(format!("PKO_SEED={seed}: {why}")),
     }
 }
 
-/// The steps that matter, a line for each.
-fn shown(walk: &[WalkStep]) -> String {
+/// The steps of a walk, one in each line.
+fn format_walk(walk: &[WalkStep]) -> String {
     let steps = walk.iter().filter(|step| !step.is_idle());
     let lines: Vec<String> = steps.map(|step| format!("{step:?}")).collect();
     lines.join("\n")
@@ -264,7 +265,7 @@ fn shown(walk: &[WalkStep]) -> String {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test is told by its environment how long it may take"
+    reason = "the environment selects the seeds of this test"
 )]
 fn seeds() -> std::ops::Range<u64> {
     let (few, many) = WALKS;

@@ -1,5 +1,5 @@
-//! A small cluster: it answers the machines' questions and carries out their effects. What is
-//! written goes through JSON, as in a real one, and any write may be where the operator dies.
+//! A simulated cluster: it responds to the machines' requests and carries out their effects. Writes go
+//! through JSON, as in a real cluster, and the manager may crash at any of them.
 
 use std::collections::BTreeMap;
 
@@ -25,29 +25,29 @@ use crate::{
 
 /// The garbage collector's own finalizer.
 const FOREGROUND: &str = "foregroundDeletion";
-/// The rule of a pass that did not come to its end.
+/// The rule of a pass that ended early.
 pub(super) const NO_RESPONSE: &str = "unanswered";
-/// When the controller looks again after such a pass.
+/// When the controller reconciles again after such a pass.
 const AFTER_ERROR: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The operator died: the rest of the pass does not happen.
+/// The manager crashed: the rest of the pass does not happen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Crashed;
 
-/// One look at one object.
+/// One pass over one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reconciliation<Effect> {
     pub(super) plan: Plan<Effect>,
-    /// How many requests were made, by their kind.
+    /// The number of requests by name.
     pub(super) requests: BTreeMap<&'static str, usize>,
-    /// The Update that was created, and the one that the status named before.
+    /// The Update that was created, and the name that the status had for it before.
     pub(super) created: Option<(Update, Option<String>)>,
-    /// How many of the requests were writes.
+    /// The number of requests that are writes.
     pub(super) write_requests: usize,
 }
 
 impl<Effect> Reconciliation<Effect> {
-    /// Whether the pass asks its driver to change nothing.
+    /// Whether the pass requests no change from its driver.
     pub(super) fn only_reads(&self) -> bool {
         self.write_requests == 0 && self.plan.effects.is_empty()
     }
@@ -57,41 +57,40 @@ impl<Effect> Reconciliation<Effect> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OwnedRun {
     outcome: RunOutcome,
-    /// How often it is still found running.
-    looks: u32,
+    /// How many polls still find it running.
+    polls: u32,
 }
 
-/// What is wrong, and may pass.
+/// Faults, which may pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Faults {
-    /// Why the program can't be had, whatever its revision is.
+    /// Why the source can't be used.
     pub(super) source: Option<stack::SourceError>,
-    /// What happens to an Update that is created.
     pub(super) creation: Creation,
-    /// What the failures of runs are.
+    /// The class of failed runs.
     pub(super) class: Option<FailureClass>,
-    /// The program is wrong: no run of it succeeds.
+    /// No run of the program succeeds.
     pub(super) is_broken: bool,
-    /// The Updates as a cache has them that is behind.
+    /// Updates in a stale cache.
     pub(super) old_updates: BTreeMap<String, Update>,
 }
 
-/// What happens to an Update that is created.
+/// The result of creating an Update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Creation {
     #[default]
     Works,
     Refused(stack::Refusal),
-    /// It is made, and the answer is lost.
-    AnswerLost,
-    /// Nobody answers, and it is not made.
-    NoAnswer,
+    /// It is created, and the response is lost.
+    ResponseLost,
+    /// There is no response, and it is not created.
+    NoResponse,
 }
 
-/// A question that nobody answered: the pass ends.
+/// A request without a response, which ends the pass.
 struct NoResponse;
 
-/// Objects, and what lies behind them.
+/// The objects of one Stack, and what they stand for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SimulatedCluster {
     pub(super) now: Timestamp,
@@ -99,61 +98,59 @@ pub(super) struct SimulatedCluster {
     pub(super) updates: BTreeMap<String, Update>,
     pub(super) workspace: Option<Workspace>,
     pub(super) outputs: BTreeMap<String, stack::StackOutputs>,
-    /// The Program's revision; nothing where there is no Program.
+    /// The Program's revision, if there is a Program.
     pub(super) revision: Option<String>,
-    /// The Secrets that there are.
+    /// The versions of Secrets.
     pub(super) secrets: stack::Versions,
-    /// What the API server says to a Workspace.
+    /// Why the API server rejects the Workspace, if it does.
     pub(super) refusal: Option<stack::Refusal>,
-    /// What is wrong elsewhere.
     pub(super) faults: Faults,
-    /// The Stacks next to this one.
+    /// The other Stacks of the namespace.
     pub(super) others: stack::Prerequisites,
-    /// What other Stacks were requests to run for, by name and value.
+    /// Requests for runs of other Stacks: name and value.
     pub(super) requests: Vec<(String, String)>,
-    /// The Stack as a cache has it that has not watched of the last edits.
+    /// The Stack in a stale cache.
     pub(super) stale_stack: Option<Stack>,
-    /// A user has let the Stack go by hand.
+    /// A user has removed our finalizer from the Stack.
     pub(super) is_finalizer_removed: bool,
-    /// When the lock was taken that holds the stack, and nobody holds any more.
+    /// When a lock was taken whose owner has ended.
     pub(super) stale_lock: Option<Timestamp>,
-    /// Whether something was made that a destroy takes away.
+    /// Whether the stack has resources.
     pub(super) has_resources: bool,
     pub(super) runtime: RuntimeState,
     pub(super) version: Result<String, AgentError>,
     pub(super) setup: SetupState,
     pub(super) agent_error: Option<RunError>,
     pub(super) runs: BTreeMap<String, OwnedRun>,
-    /// Which pod it is: another one has none of the runs of before.
+    /// The number of the pod. A new pod has none of the earlier runs.
     pub(super) instance: u32,
-    /// The uids of the Updates whose runs were begun, in order.
-    pub(super) begun: Vec<String>,
-    /// Runs succeed.
+    /// The uids of the Updates whose runs were started, in order.
+    pub(super) started: Vec<String>,
     pub(super) runs_succeed: bool,
-    /// What was run, in order.
+    /// The operations of the started runs, in order.
     pub(super) log: Vec<OperationType>,
-    /// What the user was told, in order.
+    /// The reasons of events, in order.
     pub(super) events: Vec<String>,
-    /// After so many writes the operator dies.
+    /// The manager crashes after this many writes.
     pub(super) writes_left: Option<usize>,
     pub(super) writes: usize,
-    /// What was written, and when.
+    /// Time and description of each write.
     pub(super) journal: Vec<String>,
-    /// Objects that were ever made.
-    pub(super) made: u32,
+    /// The number of objects ever created.
+    pub(super) created_objects: u32,
 }
 
-/// What comes back of an object that is written.
+/// The object as it is read back after a write.
 fn stored<T: Serialize + DeserializeOwned>(object: &T) -> T {
     serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap()
 }
 
-fn is_gone(metadata: &ObjectMeta) -> bool {
-    let held = metadata.finalizers.iter().flatten().next().is_some();
-    metadata.deletion_timestamp.is_some() && !held
+fn is_collectable(metadata: &ObjectMeta) -> bool {
+    let has_finalizer = metadata.finalizers.iter().flatten().next().is_some();
+    metadata.deletion_timestamp.is_some() && !has_finalizer
 }
 
-/// Asks a Stack to run.
+/// Requests a run of a Stack.
 pub(super) fn request(stack: &mut Stack, value: &str) {
     let key = annotations::RECONCILIATION_REQUEST.to_owned();
     let annotations = stack.metadata.annotations.get_or_insert_default();
@@ -203,14 +200,14 @@ impl SimulatedCluster {
             agent_error: None,
             runs: BTreeMap::new(),
             instance: 1,
-            begun: Vec::new(),
+            started: Vec::new(),
             runs_succeed: true,
             log: Vec::new(),
             events: Vec::new(),
             writes_left: None,
             writes: 0,
             journal: Vec::new(),
-            made: 0,
+            created_objects: 0,
         }
     }
 
@@ -230,11 +227,11 @@ impl SimulatedCluster {
     }
 
     fn uid(&mut self) -> String {
-        self.made += 1;
-        format!("uid-{}", self.made)
+        self.created_objects += 1;
+        format!("uid-{}", self.created_objects)
     }
 
-    // What a user does.
+    // User actions.
 
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Stack)) {
         let stack = self.stack.as_mut().unwrap();
@@ -252,7 +249,7 @@ impl SimulatedCluster {
         self.collect();
     }
 
-    /// The garbage collector takes away what belongs to the Stack before the Stack goes.
+    /// The garbage collector deletes what the Stack owns before the Stack.
     pub(super) fn delete_stack_in_foreground(&mut self) {
         let stack = self.stack.as_mut().unwrap();
         let names = stack.metadata.finalizers.get_or_insert_default();
@@ -271,20 +268,20 @@ impl SimulatedCluster {
         self.collect();
     }
 
-    /// A user lets the Stack go by hand, and knows what that means.
+    /// A user removes our finalizer from the Stack.
     pub(super) fn remove_finalizer(&mut self) {
         self.is_finalizer_removed = true;
         remove_stack_finalizer(&mut self.stack.as_mut().unwrap().metadata);
         self.collect();
     }
 
-    /// The pod is replaced, and what ran in it is gone.
+    /// Replaces the pod, which loses its runs.
     pub(super) fn replace_pod(&mut self) {
         self.instance += 1;
         self.runs.clear();
     }
 
-    /// The pod is killed in the midst of a run, which holds the stack.
+    /// Kills the pod during a run, which leaves a lock behind.
     pub(super) fn kill_pod(&mut self) {
         assert!(!self.runs.is_empty());
         self.stale_lock = Some(self.now);
@@ -298,8 +295,8 @@ impl SimulatedCluster {
         self.collect();
     }
 
-    /// As the garbage collector does: an owner that is gone is no owner, and what has lost its last
-    /// one goes.
+    /// Removes owner references to a deleted object, as the garbage collector does. An object that loses its last
+    /// owner is deleted.
     fn disown(&mut self, kind: &str) {
         let now = self.now;
         for update in self.updates.values_mut() {
@@ -317,18 +314,18 @@ impl SimulatedCluster {
     fn collect(&mut self) {
         self.collect_in_foreground();
         let stack = self.stack.as_ref();
-        if stack.is_some_and(|stack| is_gone(&stack.metadata)) {
+        if stack.is_some_and(|stack| is_collectable(&stack.metadata)) {
             self.stack = None;
             if self.is_workspace_owned() {
                 self.delete_workspace();
             }
             self.disown("Stack");
         }
-        self.updates.retain(|_, update| !is_gone(&update.metadata));
+        self.updates
+            .retain(|_, update| !is_collectable(&update.metadata));
     }
 
-    /// What belongs to a Stack that is deleted in the foreground goes first, and then the Stack is
-    /// let go.
+    /// Deletes what a Stack in foreground deletion owns, and then the garbage collector's finalizer.
     fn collect_in_foreground(&mut self) {
         let metadata = self.stack.as_ref().map(|stack| &stack.metadata);
         let metadata = metadata.filter(|metadata| metadata.deletion_timestamp.is_some());
@@ -342,8 +339,9 @@ impl SimulatedCluster {
             self.disown("Workspace");
         }
         self.disown("Stack");
-        self.updates.retain(|_, update| !is_gone(&update.metadata));
-        // It waits for what it has deleted, and for nothing that is another's.
+        self.updates
+            .retain(|_, update| !is_collectable(&update.metadata));
+        // It waits only for what it has deleted itself.
         let mut updates = self.updates.values();
         if updates.all(|update| update.metadata.deletion_timestamp.is_none()) {
             let names = &mut self.stack.as_mut().unwrap().metadata.finalizers;
@@ -361,7 +359,7 @@ impl SimulatedCluster {
         owners.flatten().next().is_some()
     }
 
-    // What the operator does.
+    // Passes of the operator.
 
     pub(super) fn reconcile_stack(
         &mut self,
@@ -397,7 +395,7 @@ impl SimulatedCluster {
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
-                        self.do_for_stack(effect)?;
+                        self.carry_out_for_stack(effect)?;
                     }
                     return Ok(Some(Reconciliation {
                         plan,
@@ -434,14 +432,14 @@ impl SimulatedCluster {
         }
     }
 
-    /// The Updates that are held and not current: the last one, and of a Stack that goes all.
+    /// The Updates that have our finalizer and are not current: the last one, and for a deletion all.
     fn unreleased(&self) -> Vec<String> {
         let stack = self.stack.as_ref().unwrap();
         let is_deleting = stack.metadata.deletion_timestamp.is_some();
         let status = stack.status.clone().unwrap_or_default();
         let current = status.current_update.and_then(|current| current.name);
         let last = status.last_update.and_then(|last| last.name);
-        let held = self.updates.iter().filter(|(name, update)| {
+        let unreleased = self.updates.iter().filter(|(name, update)| {
             let mut finalizers = update.metadata.finalizers.iter().flatten();
             let mut owners = update.metadata.owner_references.iter().flatten();
             finalizers.any(|name| name == finalizers::STACK)
@@ -449,10 +447,10 @@ impl SimulatedCluster {
                 && current.as_ref() != Some(*name)
                 && (is_deleting || last.as_ref() == Some(*name))
         });
-        held.map(|(name, _)| name.clone()).collect()
+        unreleased.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The pass ends without a plan, as the driver ends it.
+    /// Ends a pass without a plan, as the driver does.
     fn keep_unsaved(
         &mut self,
         observed: &stack::ObservedStack,
@@ -461,7 +459,7 @@ impl SimulatedCluster {
     ) -> Result<Reconciliation<stack::StackEffect>, Crashed> {
         let effects = observed.unsaved(self.now);
         for effect in &effects {
-            self.do_for_stack(effect)?;
+            self.carry_out_for_stack(effect)?;
         }
         let plan = Plan {
             rule: NO_RESPONSE,
@@ -523,12 +521,12 @@ impl SimulatedCluster {
             stack::StackWrite::PublishOutputs(_) => stack::StackResponse::Published(Ok(())),
             stack::StackWrite::CreateUpdate(update, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
-                    self.do_for_stack(&stack::StackEffect::PatchStatus(status))?;
+                    self.carry_out_for_stack(&stack::StackEffect::PatchStatus(status))?;
                 }
                 match self.faults.creation.clone() {
-                    Creation::NoAnswer => return Ok(Err(NoResponse)),
+                    Creation::NoResponse => return Ok(Err(NoResponse)),
                     Creation::Refused(refusal) => stack::StackResponse::Created(Err(refusal)),
-                    Creation::AnswerLost => {
+                    Creation::ResponseLost => {
                         self.create(&update)?;
                         return Ok(Err(NoResponse));
                     }
@@ -540,7 +538,7 @@ impl SimulatedCluster {
             }
             stack::StackWrite::ApplyWorkspace(workspace, status) => {
                 if self.stack.as_ref().and_then(|stack| stack.status.as_ref()) != Some(&status) {
-                    self.do_for_stack(&stack::StackEffect::PatchStatus(status))?;
+                    self.carry_out_for_stack(&stack::StackEffect::PatchStatus(status))?;
                 }
                 match self.refusal.clone() {
                     Some(refusal) => stack::StackResponse::Workspace(Err(refusal)),
@@ -565,8 +563,8 @@ impl SimulatedCluster {
         Ok(stack::ProgramSource { revision, location })
     }
 
-    fn apply(&mut self, wanted: &Workspace) -> Result<Workspace, Crashed> {
-        let mut applied = stored(wanted);
+    fn apply(&mut self, desired: &Workspace) -> Result<Workspace, Crashed> {
+        let mut applied = stored(desired);
         match &self.workspace {
             Some(before)
                 if before.spec == applied.spec
@@ -593,7 +591,7 @@ impl SimulatedCluster {
     fn create(&mut self, update: &Update) -> Result<(), Crashed> {
         let mut update = stored(update);
         let name = update.metadata.name.clone().unwrap();
-        // A pass that did not come to its end made it.
+        // An earlier pass that ended early has created it.
         if self.updates.contains_key(&name) {
             return Ok(());
         }
@@ -604,9 +602,9 @@ impl SimulatedCluster {
         Ok(())
     }
 
-    fn do_for_stack(&mut self, effect: &stack::StackEffect) -> Result<(), Crashed> {
+    fn carry_out_for_stack(&mut self, effect: &stack::StackEffect) -> Result<(), Crashed> {
         self.write(&stack_effect(effect))?;
-        // A cache that has not seen our own write is not believed.
+        // The manager does not use a cache that has not seen its own write.
         self.stale_stack = None;
         let stack = self.stack.as_mut();
         match effect {
@@ -669,7 +667,7 @@ impl SimulatedCluster {
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
-                        self.do_for_update(&object, effect)?;
+                        self.carry_out_for_update(&object, effect)?;
                     }
                     return Ok(Some(Reconciliation {
                         plan,
@@ -716,13 +714,13 @@ impl SimulatedCluster {
             }
             update::UpdateWrite::StartRun(_, publish) => {
                 if let Some(status) = publish {
-                    self.do_for_update(object, &update::UpdateEffect::PatchStatus(status))?;
+                    self.carry_out_for_update(object, &update::UpdateEffect::PatchStatus(status))?;
                 }
                 update::UpdateResponse::Run(self.run(object)?)
             }
             update::UpdateWrite::CancelRun(_) => update::UpdateResponse::Run(self.cancel(object)?),
             update::UpdateWrite::StoreOutputs(secret) => {
-                self.write("outputs kept")?;
+                self.write("outputs stored")?;
                 update::UpdateResponse::Outputs(Ok(self.store_outputs(&secret)))
             }
         })
@@ -732,7 +730,7 @@ impl SimulatedCluster {
         let instance = format!("pod-{}", self.instance);
         match &self.agent_error {
             Some(RunError::Unreachable(message)) => update::AgentState::Unreachable {
-                // Now and then nobody knows which pod it is, either.
+                // Sometimes the pod is unknown, too.
                 instance: (self.instance % 2 == 1).then_some(instance),
                 message: message.clone(),
             },
@@ -740,7 +738,7 @@ impl SimulatedCluster {
         }
     }
 
-    /// Starts a run or finds it, as an agent does.
+    /// Starts or polls a run, as an agent does.
     fn run(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Crashed> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
@@ -748,9 +746,9 @@ impl SimulatedCluster {
         let id = update.metadata.uid.clone().unwrap_or_default();
         if !self.runs.contains_key(&id) {
             self.assert_nothing_else_runs(&id);
-            self.write("run begun")?;
+            self.write("run started")?;
             self.log.push(update.spec.operation.clone().unwrap());
-            self.begun.push(id.clone());
+            self.started.push(id.clone());
             let run = self
                 .run_under_lock(update)
                 .unwrap_or_else(|| self.new_run(update));
@@ -759,17 +757,16 @@ impl SimulatedCluster {
         Ok(Ok(self.poll_run(&id)))
     }
 
-    /// No run is begun while another one is under way, except that of an Update that somebody tore
-    /// out.
+    /// No run starts during another one, unless the Update of that one was deleted by force.
     fn assert_nothing_else_runs(&self, id: &str) {
         for update in self.updates.values() {
             let uid = update.metadata.uid.clone().unwrap_or_default();
-            let runs = self.runs.get(&uid).is_some_and(|run| run.looks > 0);
-            assert!(uid == id || !runs, "{uid} runs, and {id} is begun");
+            let runs = self.runs.get(&uid).is_some_and(|run| run.polls > 0);
+            assert!(uid == id || !runs, "{uid} runs, and {id} is started");
         }
     }
 
-    /// Tells a run to end, as an agent is told.
+    /// Cancels a run, as an agent does.
     fn cancel(&mut self, update: &Update) -> Result<Result<RunProgress, RunError>, Crashed> {
         if let Some(error) = self.agent_error.clone() {
             return Ok(Err(error));
@@ -788,8 +785,8 @@ impl SimulatedCluster {
 
     fn poll_run(&mut self, id: &str) -> RunProgress {
         let run = self.runs.get_mut(id).unwrap();
-        if run.looks > 0 {
-            run.looks -= 1;
+        if run.polls > 0 {
+            run.polls -= 1;
             return RunProgress::Running;
         }
         RunProgress::Ended(Box::new(run.outcome.clone()))
@@ -805,7 +802,7 @@ impl SimulatedCluster {
         name
     }
 
-    /// What an agent does about a lock: one of a run that is lost goes, any other one stays.
+    /// Removes the lock of a lost run, as an agent does. Any other lock fails the run.
     fn run_under_lock(&mut self, update: &Update) -> Option<OwnedRun> {
         let taken = self.stale_lock?;
         let lost = update::interrupted_runs(update, self.updates.values());
@@ -826,7 +823,7 @@ impl SimulatedCluster {
                 message: "the stack is currently locked by 1 lock(s)".to_owned(),
                 ..RunOutcome::default()
             },
-            looks: 1,
+            polls: 1,
         })
     }
 
@@ -834,7 +831,7 @@ impl SimulatedCluster {
         let up = update.spec.operation == Some(OperationType::Up);
         let runs_succeed = self.runs_succeed && !self.faults.is_broken;
         if up {
-            // Even an update that fails may have made something.
+            // Even a failed update may have created resources.
             self.has_resources = true;
         } else if runs_succeed && update.spec.operation == Some(OperationType::Destroy) {
             self.has_resources = false;
@@ -858,11 +855,11 @@ impl SimulatedCluster {
                 outputs: outputs.into_iter().collect(),
                 ..RunOutcome::default()
             },
-            looks: 1,
+            polls: 1,
         }
     }
 
-    fn do_for_update(
+    fn carry_out_for_update(
         &mut self,
         object: &Update,
         effect: &update::UpdateEffect,
@@ -931,7 +928,7 @@ impl SimulatedCluster {
                 }
                 Step::Finish(plan) => {
                     for effect in &plan.effects {
-                        self.do_for_workspace(effect)?;
+                        self.carry_out_for_workspace(effect)?;
                     }
                     return Ok(Some(Reconciliation {
                         plan,
@@ -976,7 +973,10 @@ impl SimulatedCluster {
         }
     }
 
-    fn do_for_workspace(&mut self, effect: &workspace::WorkspaceEffect) -> Result<(), Crashed> {
+    fn carry_out_for_workspace(
+        &mut self,
+        effect: &workspace::WorkspaceEffect,
+    ) -> Result<(), Crashed> {
         self.write(&format!("workspace: {}", variant(effect)))?;
         match effect {
             workspace::WorkspaceEffect::PatchStatus(status) => {
@@ -995,7 +995,7 @@ impl SimulatedCluster {
         Ok(())
     }
 
-    // What can be seen.
+    // What the status shows.
 
     pub(super) fn is_stack(&self, kind: ConditionType) -> bool {
         let status = self.stack.as_ref().and_then(|stack| stack.status.as_ref());
@@ -1078,7 +1078,7 @@ fn workspace_write(write: &workspace::WorkspaceWrite) -> &'static str {
     }
 }
 
-/// What is done for a Stack, and what its status says then.
+/// A description of the effect, with the summary of a status.
 fn stack_effect(effect: &stack::StackEffect) -> String {
     let stack::StackEffect::PatchStatus(status) = effect else {
         return format!("stack: {}", variant(effect));
@@ -1095,7 +1095,7 @@ fn stack_effect(effect: &stack::StackEffect) -> String {
     format!("stack: status {summary:?}, current {current:?}")
 }
 
-/// Takes a name, and no more than that.
+/// A writer that stops after the name of a variant.
 struct Name(String);
 
 impl std::fmt::Write for Name {
@@ -1110,7 +1110,7 @@ impl std::fmt::Write for Name {
     }
 }
 
-/// The name of an effect; the rest of it is long.
+/// The name of an effect, without its content.
 fn variant(effect: &impl std::fmt::Debug) -> String {
     let mut name = Name(String::new());
     let _ = std::fmt::Write::write_fmt(&mut name, format_args!("{effect:?}"));

@@ -1,5 +1,5 @@
-//! Stacks side by side, each in its own small cluster. An object is looked at when something wakes
-//! it or when its time has come, as controllers do.
+//! A namespace with several Stacks, each in its own simulated cluster. An object is reconciled after a watch
+//! event or at its requeue deadline, as by a controller.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Requeue;
 
-/// What is looked at: an object of one of the clusters.
+/// An object of one of the clusters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Stack(usize),
@@ -21,7 +21,7 @@ enum Key {
     Update(usize, String),
 }
 
-/// The objects of a cluster as they were when somebody was last told of them.
+/// The objects of a cluster at the last watch event.
 #[derive(Clone, Debug, Default)]
 struct WatchedObjects {
     stack: Option<Stack>,
@@ -30,7 +30,7 @@ struct WatchedObjects {
 }
 
 impl WatchedObjects {
-    fn hear(&mut self, cluster: &SimulatedCluster) {
+    fn update_from(&mut self, cluster: &SimulatedCluster) {
         if self.stack != cluster.stack {
             self.stack.clone_from(&cluster.stack);
         }
@@ -47,11 +47,10 @@ impl WatchedObjects {
 #[derive(Clone, Debug)]
 pub(super) struct SimulatedNamespace {
     pub(super) clusters: Vec<SimulatedCluster>,
-    /// When each object is looked at next.
+    /// When each object is reconciled next.
     due: BTreeMap<Key, Timestamp>,
     watched: Vec<WatchedObjects>,
-    /// Whoever waits for an object is_watching of its changes. Without that, deadlines alone keep
-    /// things going.
+    /// Whether changes of an object wake the objects that wait for it. Without that, only deadlines do.
     pub(super) is_watching: bool,
 }
 
@@ -67,7 +66,7 @@ impl SimulatedNamespace {
             is_watching: true,
             clusters,
         };
-        namespace.tell();
+        namespace.wake_changed();
         namespace
     }
 
@@ -89,7 +88,7 @@ impl SimulatedNamespace {
         self.clusters.iter().map(|cluster| cluster.writes).sum()
     }
 
-    /// What was written last, for whoever wants to know why a walk failed.
+    /// The last writes, for the message of a failed walk.
     pub(super) fn journal(&self) -> String {
         let journals = self.clusters.iter().map(|cluster| {
             let status = cluster
@@ -104,12 +103,12 @@ impl SimulatedNamespace {
         journals.collect()
     }
 
-    /// When the Stack wants to be looked at again.
+    /// When the Stack is due.
     pub(super) fn stack_is_due(&self, index: usize) -> Option<Timestamp> {
         self.due.get(&Key::Stack(index)).copied()
     }
 
-    /// When the first Stack or Update wants to be looked at again.
+    /// When the first Stack or Update is due.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let dues = self
             .due
@@ -118,13 +117,13 @@ impl SimulatedNamespace {
         dues.map(|(_, time)| *time).min()
     }
 
-    /// A manager has started, or its watches have: everything is listed.
+    /// Reconciles everything, as after the start of a manager or of its watches.
     pub(super) fn relist(&mut self) {
         let now = self.now();
         for key in self.objects() {
             self.due.insert(key, now);
         }
-        self.tell();
+        self.wake_changed();
     }
 
     fn objects(&self) -> Vec<Key> {
@@ -139,36 +138,36 @@ impl SimulatedNamespace {
         self.clusters.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Looks at what is due, at most so many times; says whether there was less.
-    pub(super) fn work(&mut self, most: usize) -> bool {
-        for _ in 0..most {
+    /// Reconciles due objects up to a limit of passes. Returns whether nothing is due any more.
+    pub(super) fn work(&mut self, limit: usize) -> bool {
+        for _ in 0..limit {
             let now = self.now();
             let next = self.due.iter().find(|(_, time)| **time <= now);
             let Some(key) = next.map(|(key, _)| key.clone()) else {
                 return true;
             };
-            self.look(&key);
+            self.reconcile(&key);
         }
         false
     }
 
-    /// Lets time pass until somebody wants to look; in a calm world that is a Stack or an Update.
+    /// Advances the time to the next deadline; in a calm namespace to that of a Stack or an Update.
     pub(super) fn wait(&mut self, is_calm: bool) {
         let first = self.due.values().min().copied();
         let next = if is_calm { self.next_due() } else { first };
-        // No two looks happen at the same time.
+        // No two passes happen at the same time.
         let soon = self.now() + SignedDuration::from_secs(1);
         self.advance_to(next.map_or(soon, |next| next.max(soon)));
     }
 
-    /// Looks at everything once, due or not.
+    /// Reconciles everything once, due or not.
     pub(super) fn reconcile_all(&mut self) {
         for key in self.objects() {
-            self.look(&key);
+            self.reconcile(&key);
         }
     }
 
-    fn look(&mut self, key: &Key) {
+    fn reconcile(&mut self, key: &Key) {
         match self.pass(key) {
             Ok(Some(Requeue::After(delay))) => {
                 let delay = SignedDuration::try_from(delay).unwrap();
@@ -180,18 +179,18 @@ impl SimulatedNamespace {
                 return;
             }
         }
-        self.carry_requests();
-        self.tell();
+        self.deliver_requests();
+        self.wake_changed();
     }
 
-    /// Whoever died is started anew.
+    /// Restarts the manager after a crash.
     fn restart(&mut self) {
         for cluster in &mut self.clusters {
             cluster.writes_left = None;
             cluster.stale_stack = None;
             cluster.faults.old_updates.clear();
         }
-        self.carry_requests();
+        self.deliver_requests();
         self.relist();
     }
 
@@ -210,30 +209,30 @@ impl SimulatedNamespace {
         })
     }
 
-    /// All Stacks, and the names for which there is none.
+    /// All Stacks, and an error for each missing prerequisite.
     fn stacks(&self) -> BTreeMap<String, Result<Stack, String>> {
         let stacks = || {
             self.clusters
                 .iter()
                 .filter_map(|cluster| cluster.stack.as_ref())
         };
-        let wanted = stacks().flat_map(|stack| &stack.spec.prerequisites);
-        let missing = wanted.map(|wanted| {
-            let problem = format!("stacks.pulumi.com \"{}\" not found", wanted.name);
-            (wanted.name.clone(), Err(problem))
+        let prerequisites = stacks().flat_map(|stack| &stack.spec.prerequisites);
+        let missing = prerequisites.map(|prerequisite| {
+            let problem = format!("stacks.pulumi.com \"{}\" not found", prerequisite.name);
+            (prerequisite.name.clone(), Err(problem))
         });
         let found = stacks().map(|stack| (stack.metadata.name.clone().unwrap(), Ok(stack.clone())));
         missing.chain(found).collect()
     }
 
-    /// What one Stack asks of another arrives there.
-    fn carry_requests(&mut self) {
-        let asked = self
+    /// Delivers the requests of one Stack to another.
+    fn deliver_requests(&mut self) {
+        let requests = self
             .clusters
             .iter_mut()
             .flat_map(|cluster| std::mem::take(&mut cluster.requests));
-        let asked: Vec<(String, String)> = asked.collect();
-        for (name, value) in asked {
+        let requests: Vec<(String, String)> = requests.collect();
+        for (name, value) in requests {
             let stacks = self
                 .clusters
                 .iter_mut()
@@ -244,27 +243,27 @@ impl SimulatedNamespace {
         }
     }
 
-    /// Wakes whoever has to do with what has changed.
-    pub(super) fn tell(&mut self) {
+    /// Wakes the objects that depend on changed ones.
+    pub(super) fn wake_changed(&mut self) {
         for index in 0..self.clusters.len() {
-            for key in self.concerned(index) {
+            for key in self.objects_to_wake(index) {
                 self.due.insert(key, self.now());
             }
-            self.watched[index].hear(&self.clusters[index]);
+            self.watched[index].update_from(&self.clusters[index]);
         }
     }
 
-    /// What lies behind the objects has changed: a program, a pod.
+    /// Wakes the Stack and its Workspace after a change of a program or a pod.
     pub(super) fn wake(&mut self, index: usize) {
         if self.is_watching {
             let now = self.now();
             self.due.insert(Key::Stack(index), now);
             self.due.insert(Key::Workspace(index), now);
         }
-        self.tell();
+        self.wake_changed();
     }
 
-    fn concerned(&self, index: usize) -> Vec<Key> {
+    fn objects_to_wake(&self, index: usize) -> Vec<Key> {
         let (cluster, watched) = (&self.clusters[index], &self.watched[index]);
         let mut keys = Vec::new();
         let before = watched.stack.as_ref().map(|stack| &stack.metadata);
@@ -272,7 +271,7 @@ impl SimulatedNamespace {
             keys.push(Key::Stack(index));
         }
         if cluster.stack != watched.stack && self.is_watching {
-            keys.extend(self.waiting_for(index));
+            keys.extend(self.dependents(index));
         }
         if cluster.workspace != watched.workspace {
             let is_new =
@@ -296,21 +295,21 @@ impl SimulatedNamespace {
         keys
     }
 
-    /// The Stacks that this one comes before.
-    fn waiting_for(&self, index: usize) -> Vec<Key> {
+    /// The Stacks that have this one as prerequisite.
+    fn dependents(&self, index: usize) -> Vec<Key> {
         let stack = self.clusters[index]
             .stack
             .as_ref()
             .or(self.watched[index].stack.as_ref());
         let name = stack.and_then(|stack| stack.metadata.name.clone());
         let waits = |cluster: &SimulatedCluster| {
-            let wanted = cluster
+            let prerequisites = cluster
                 .stack
                 .iter()
                 .flat_map(|stack| &stack.spec.prerequisites);
-            wanted
+            prerequisites
                 .into_iter()
-                .any(|wanted| Some(&wanted.name) == name.as_ref())
+                .any(|prerequisite| Some(&prerequisite.name) == name.as_ref())
         };
         let all = self.clusters.iter().enumerate();
         all.filter(|(_, cluster)| waits(cluster))

@@ -1,5 +1,5 @@
-//! An Update's run is begun once, whatever happens to the operator, the pod, the connection and the
-//! objects; and each look at what is not over names the next one.
+//! The run of an Update starts once, in spite of faults of the manager, the pod, the connection and the
+//! objects; and every Update that is not complete has a requeue deadline.
 
 use pko_api::names::{annotations, conditions::ConditionType};
 use proptest::prelude::*;
@@ -8,15 +8,15 @@ use serde_json::json;
 use super::{invariants, simulated_cluster::SimulatedCluster};
 use crate::{condition_set::is_true, update::RunError};
 
-/// What may happen between two looks.
+/// What may happen between two passes.
 #[derive(Clone, Copy, Debug)]
 enum RunEvent {
-    Look,
-    /// The operator dies after so many more writes, and is started again.
-    Death(usize),
+    Reconcile,
+    /// The manager crashes after this many writes, and restarts.
+    Crash(usize),
     PodReplaced,
-    AgentGone,
-    AgentBack,
+    AgentUnreachable,
+    AgentReachable,
     WorkspaceNotReady,
     WorkspaceReady,
     Canceled,
@@ -26,11 +26,11 @@ enum RunEvent {
 
 fn event() -> impl Strategy<Value = RunEvent> {
     prop_oneof![
-        6 => Just(RunEvent::Look),
-        4 => (0..4_usize).prop_map(RunEvent::Death),
+        6 => Just(RunEvent::Reconcile),
+        4 => (0..4_usize).prop_map(RunEvent::Crash),
         2 => Just(RunEvent::PodReplaced),
-        2 => Just(RunEvent::AgentGone),
-        3 => Just(RunEvent::AgentBack),
+        2 => Just(RunEvent::AgentUnreachable),
+        3 => Just(RunEvent::AgentReachable),
         1 => Just(RunEvent::WorkspaceNotReady),
         2 => Just(RunEvent::WorkspaceReady),
         1 => Just(RunEvent::Canceled),
@@ -39,12 +39,12 @@ fn event() -> impl Strategy<Value = RunEvent> {
     ]
 }
 
-/// A new Update of a Workspace that is ready.
+/// A new Update with a Workspace that is ready.
 fn new() -> SimulatedCluster {
     let mut cluster = SimulatedCluster::new(&json!({ "stack": "dev" }));
     let owner = json!({ "apiVersion": "v", "kind": "Workspace", "name": "demo", "uid": "w", "controller": true });
     let update = json!({
-        // Held, so that what becomes of it can be seen.
+        // A finalizer keeps the Update, so that its result can be checked.
         "metadata": { "name": "demo-1", "generation": 1, "uid": "run", "finalizers": ["hold"], "ownerReferences": [owner] },
         "spec": { "workspaceName": "demo", "stackName": "dev", "type": "up" },
     });
@@ -67,17 +67,17 @@ fn workspace(cluster: &mut SimulatedCluster, ready: &str) {
 
 fn happen(cluster: &mut SimulatedCluster, event: RunEvent) {
     match event {
-        RunEvent::Look => look(cluster),
-        RunEvent::Death(writes) => {
+        RunEvent::Reconcile => reconcile(cluster),
+        RunEvent::Crash(writes) => {
             cluster.writes_left = Some(writes);
-            look(cluster);
+            reconcile(cluster);
             cluster.writes_left = None;
         }
         RunEvent::PodReplaced => cluster.replace_pod(),
-        RunEvent::AgentGone => {
+        RunEvent::AgentUnreachable => {
             cluster.agent_error = Some(RunError::Unreachable("no route".to_owned()));
         }
-        RunEvent::AgentBack => cluster.agent_error = None,
+        RunEvent::AgentReachable => cluster.agent_error = None,
         RunEvent::WorkspaceNotReady | RunEvent::WorkspaceReady if cluster.workspace.is_none() => {}
         RunEvent::WorkspaceNotReady => workspace(cluster, "False"),
         RunEvent::WorkspaceReady => workspace(cluster, "True"),
@@ -92,14 +92,13 @@ fn happen(cluster: &mut SimulatedCluster, event: RunEvent) {
     }
 }
 
-/// The laws are held up at each look: one is that no run is begun twice, another that there is a
-/// next look.
-fn look(cluster: &mut SimulatedCluster) {
+/// Checks the invariants, among them that no run starts twice and that there is a requeue deadline.
+fn reconcile(cluster: &mut SimulatedCluster) {
     cluster.advance(1);
     let _ = invariants::update(cluster, "demo-1");
 }
 
-fn is_over(cluster: &SimulatedCluster) -> bool {
+fn is_complete(cluster: &SimulatedCluster) -> bool {
     let status = cluster
         .updates
         .get("demo-1")
@@ -116,17 +115,16 @@ proptest! {
         for event in events {
             happen(&mut cluster, event);
         }
-        // Then the world calms down: a Workspace that was deleted is deleted for good, and the rest
-        // is well.
-        happen(&mut cluster, RunEvent::AgentBack);
+        // Then the faults end. A deleted Workspace stays deleted.
+        happen(&mut cluster, RunEvent::AgentReachable);
         if cluster.workspace.is_none() {
             happen(&mut cluster, RunEvent::Deleted);
         }
         happen(&mut cluster, RunEvent::WorkspaceReady);
         for _ in 0..10 {
-            look(&mut cluster);
+            reconcile(&mut cluster);
         }
-        prop_assert!(is_over(&cluster), "{:#?}", cluster.updates);
-        prop_assert!(cluster.begun.len() <= 1);
+        prop_assert!(is_complete(&cluster), "{:#?}", cluster.updates);
+        prop_assert!(cluster.started.len() <= 1);
     }
 }

@@ -1,5 +1,4 @@
-//! Whole lives of a Stack, with the laws held up at each step, and with a death of the operator at
-//! each write.
+//! The life cycle of a Stack, with the invariants checked at each step and a crash of the manager at each write.
 
 use pko_api::{
     auto::v1alpha1::OperationType::{Destroy, Up},
@@ -16,12 +15,12 @@ use crate::{
     workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
-/// Nothing in these lives takes more looks.
+/// The most rounds until a step of the life cycle is reached.
 const MAX_ROUNDS: usize = 200;
 
-/// One look at each object; says when the earliest one wants to be looked at again.
+/// Reconciles each object once. Returns the seconds until the first one is due.
 pub(super) fn reconcile_round(cluster: &mut SimulatedCluster) -> Result<Option<i64>, Crashed> {
-    // No two looks happen at the same time.
+    // No two passes happen at the same time.
     cluster.advance(1);
     let mut soonest: Option<i64> = None;
     let mut note = |requeue: Requeue| {
@@ -46,8 +45,8 @@ pub(super) fn reconcile_round(cluster: &mut SimulatedCluster) -> Result<Option<i
     Ok(soonest)
 }
 
-/// Looks at everything until it is so. Where nothing happens, time passes until somebody wants to
-/// look again; an operator that dies is started anew.
+/// Reconciles everything until the goal is reached. If nothing happens, the time advances to the next deadline.
+/// A manager that crashes restarts.
 pub(super) fn until(
     cluster: &mut SimulatedCluster,
     goal: &str,
@@ -69,8 +68,8 @@ pub(super) fn until(
     panic!("never {goal}: {cluster:#?}");
 }
 
-/// Looks at everything until nothing more is written.
-pub(super) fn quiet(cluster: &mut SimulatedCluster) {
+/// Reconciles everything until nothing more is written.
+pub(super) fn settle(cluster: &mut SimulatedCluster) {
     for _ in 0..5 {
         if reconcile_round(cluster).is_err() {
             cluster.writes_left = None;
@@ -108,15 +107,15 @@ fn request(cluster: &SimulatedCluster) -> &str {
         .map_or("", String::as_str)
 }
 
-pub(super) fn ready(cluster: &mut SimulatedCluster) {
+pub(super) fn wait_until_ready(cluster: &mut SimulatedCluster) {
     until(cluster, "ready", has_succeeded);
     let status = cluster.stack.as_ref().unwrap().status.as_ref().unwrap();
     let shown = status.outputs.as_ref().unwrap()["revision"].to_string();
     assert_eq!(Some(shown), cluster.revision, "outputs of this revision");
 }
 
-pub(super) fn gone(cluster: &mut SimulatedCluster) {
-    until(cluster, "gone", |cluster| cluster.stack.is_none());
+pub(super) fn wait_until_deleted(cluster: &mut SimulatedCluster) {
+    until(cluster, "deleted", |cluster| cluster.stack.is_none());
     until(cluster, "cleaned up", |cluster| cluster.updates.is_empty());
     assert_eq!(cluster.workspace, None);
 }
@@ -129,33 +128,33 @@ pub(super) fn new(extra: &Value) -> SimulatedCluster {
     SimulatedCluster::new(&spec)
 }
 
-/// What a user does, until the Stack has followed.
+/// A user action, until the Stack has settled.
 type LifecycleStep = fn(&mut SimulatedCluster);
 
-/// A user's story.
+/// The life cycle of a Stack.
 const LIFECYCLE_STEPS: [(&str, LifecycleStep); 6] = [
-    ("created", ready),
+    ("created", wait_until_ready),
     ("edited", |cluster| {
         cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
-        ready(cluster);
+        wait_until_ready(cluster);
     }),
-    ("asked for", |cluster| {
+    ("requested", |cluster| {
         cluster.request("again");
-        ready(cluster);
+        wait_until_ready(cluster);
     }),
     ("broken", |cluster| {
         cluster.runs_succeed = false;
         cluster.revision = Some("2".to_owned());
         until(cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     }),
-    ("mended", |cluster| {
+    ("repaired", |cluster| {
         cluster.runs_succeed = true;
         cluster.revision = Some("3".to_owned());
-        ready(cluster);
+        wait_until_ready(cluster);
     }),
     ("deleted", |cluster| {
         cluster.delete_stack();
-        gone(cluster);
+        wait_until_deleted(cluster);
     }),
 ];
 
@@ -167,14 +166,14 @@ fn stack_lifecycle_runs_expected_operations() {
         step(&mut cluster);
         cluster.log.split_off(before)
     });
-    let four_tries = vec![Up; 4];
+    let four_attempts = vec![Up; 4];
     assert_eq!(
         runs,
         [
             vec![Up],
             vec![Up],
             vec![Up],
-            four_tries,
+            four_attempts,
             vec![Up],
             vec![Destroy]
         ]
@@ -199,20 +198,28 @@ fn manager_crash_at_any_write_costs_at_most_one_run() {
         for (name, step) in LIFECYCLE_STEPS {
             let start = calm.clone();
             step(&mut calm);
-            for death in 0..calm.writes - start.writes {
+            for crash in 0..calm.writes - start.writes {
                 let mut cluster = start.clone();
-                cluster.writes_left = Some(death);
+                cluster.writes_left = Some(crash);
                 step(&mut cluster);
                 let runs = cluster.log.len().abs_diff(calm.log.len());
-                // A result that was lost is tried again, or counts as one of the tries.
-                assert!(runs <= 1, "{name}, death at {death}: {:?}", cluster.log);
-                quiet(&mut cluster);
+                // A lost result is retried, or counts as one of the attempts.
+                assert!(
+                    runs <= 1,
+                    "{name}, crash at write {crash}: {:?}",
+                    cluster.log
+                );
+                settle(&mut cluster);
                 let kept = cluster.workspace.is_some();
-                assert_eq!(kept, calm.workspace.is_some(), "{name}, death at {death}");
+                assert_eq!(
+                    kept,
+                    calm.workspace.is_some(),
+                    "{name}, crash at write {crash}"
+                );
                 if cluster.stack.is_some() {
                     cluster.runs_succeed = true;
                     cluster.delete_stack();
-                    gone(&mut cluster);
+                    wait_until_deleted(&mut cluster);
                 }
             }
         }
@@ -221,11 +228,11 @@ fn manager_crash_at_any_write_costs_at_most_one_run() {
 
 #[test]
 fn manager_crash_at_any_write_ends_in_same_status() {
-    let end = |death: Option<usize>| {
+    let end = |crash: Option<usize>| {
         let mut cluster = new(&json!({}));
-        cluster.writes_left = death;
-        ready(&mut cluster);
-        quiet(&mut cluster);
+        cluster.writes_left = crash;
+        wait_until_ready(&mut cluster);
+        settle(&mut cluster);
         let status = cluster.stack.unwrap().status.unwrap();
         let last = status.last_update.unwrap();
         let end = (
@@ -237,38 +244,35 @@ fn manager_crash_at_any_write_ends_in_same_status() {
         (end, cluster.log.len(), cluster.writes)
     };
     let (expected, runs, writes) = end(None);
-    for death in 0..writes {
-        let (reached, ran, _) = end(Some(death));
-        assert_eq!(reached, expected, "death at {death}");
-        assert!(ran <= runs + 1, "death at {death}");
+    for crash in 0..writes {
+        let (reached, ran, _) = end(Some(crash));
+        assert_eq!(reached, expected, "crash at write {crash}");
+        assert!(ran <= runs + 1, "crash at write {crash}");
     }
 }
 
 #[test]
 fn ready_stack_gets_no_writes() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
-    quiet(&mut cluster);
+    wait_until_ready(&mut cluster);
+    settle(&mut cluster);
     let writes = cluster.writes;
     for _ in 0..10 {
         cluster.advance(30);
         reconcile_round(&mut cluster).unwrap();
     }
-    assert_eq!(
-        cluster.writes, writes,
-        "neither a restart nor a look writes"
-    );
+    assert_eq!(cluster.writes, writes, "no pass writes");
 }
 
 #[test]
 fn resync_repeats_runs() {
     let mut cluster =
         new(&json!({ "continueResyncOnCommitMatch": true, "resyncFrequencySeconds": 60 }));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     until(&mut cluster, "run three times", |cluster| {
         cluster.log.len() == 3
     });
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
 }
 
 #[test]
@@ -277,9 +281,12 @@ fn deleted_update_is_retried() {
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     let name = cluster.updates.keys().next().cloned().unwrap();
     cluster.delete_update(&name);
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
-    assert!(!cluster.updates.contains_key(&name), "nothing holds it");
+    assert!(
+        !cluster.updates.contains_key(&name),
+        "its finalizer is removed"
+    );
 }
 
 #[test]
@@ -287,7 +294,7 @@ fn force_deleted_update_is_retried() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.updates.clear();
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
 }
 
@@ -296,28 +303,28 @@ fn workspace_deleted_during_run_is_created_again() {
     let mut cluster = new(&json!({}));
     until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.delete_workspace();
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
 }
 
 #[test]
 fn stack_delete_needs_no_program() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster.revision = None;
     cluster.delete_stack();
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy]);
 }
 
-/// A Stack that is ready, and whose environment is from a Secret.
+/// A Stack that is ready and has a variable from a Secret.
 fn with_secret() -> SimulatedCluster {
     let token = json!({ "type": "Secret", "secret": { "name": "tokens", "key": "t" } });
     let mut cluster = new(&json!({ "envRefs": { "TOKEN": token } }));
     cluster
         .secrets
         .insert("tokens".to_owned(), Some("1".to_owned()));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster
 }
 
@@ -332,10 +339,10 @@ fn stack_delete_needs_no_secret_while_its_workspace_runs() {
         cluster.secrets.clear();
         cluster.revision = None;
         if !is_stack_first {
-            quiet(&mut cluster);
+            settle(&mut cluster);
             cluster.delete_stack();
         }
-        gone(&mut cluster);
+        wait_until_deleted(&mut cluster);
         assert_eq!(cluster.log, [Up, Destroy]);
         let written = cluster.journal.iter();
         let applied = written.filter(|entry| entry.ends_with("workspace applied"));
@@ -353,7 +360,7 @@ fn foreground_delete_waits_for_the_secret_of_its_new_workspace() {
     cluster
         .secrets
         .insert("tokens".to_owned(), Some("2".to_owned()));
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy]);
 }
 
@@ -362,7 +369,7 @@ fn stack_delete_without_workspace_ends_by_secret_or_skipped_destroy() {
     let stalled = || {
         let mut cluster = with_secret();
         cluster.runtime = RuntimeState::Failed("secret \"tokens\" not found".into());
-        quiet(&mut cluster);
+        settle(&mut cluster);
         cluster.secrets.clear();
         cluster.delete_stack();
         until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
@@ -370,16 +377,16 @@ fn stack_delete_without_workspace_ends_by_secret_or_skipped_destroy() {
     };
     let mut cluster = stalled();
     cluster.runtime = with_secret().runtime;
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy], "its pod runs again");
 
     let mut cluster = stalled();
     cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }
 
-/// The pod is lost after the destroy was made and before it has begun.
+/// The pod is lost after the destroy was created and before it starts.
 #[test]
 fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
     let mut cluster = with_secret();
@@ -390,22 +397,22 @@ fn destroy_that_waits_for_a_lost_pod_can_be_done_without() {
     cluster.secrets.clear();
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     cluster.edit(|stack| stack.spec.destroy_on_finalize = Some(false));
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }
 
 #[test]
 fn failing_destroy_succeeds_eventually() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster.runs_succeed = false;
     cluster.delete_stack();
-    until(&mut cluster, "tried six times", |cluster| {
+    until(&mut cluster, "attempted six times", |cluster| {
         cluster.log.len() == 7
     });
     assert!(!cluster.is_stack(Stalled));
     cluster.runs_succeed = true;
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
 }
 
 #[test]
@@ -414,21 +421,21 @@ fn never_run_stack_can_be_deleted() {
     cluster.revision = None;
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     cluster.delete_stack();
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, []);
 }
 
 #[test]
-fn trouble_with_place_and_agent_passes() {
+fn runtime_and_agent_faults_pass() {
     let mut cluster = new(&json!({}));
-    let (place, version) = (cluster.runtime.clone(), cluster.version.clone());
+    let (runtime, version) = (cluster.runtime.clone(), cluster.version.clone());
     cluster.runtime = RuntimeState::Failed("no memory".into());
     cluster.version = Err(AgentError::Unreachable("no route".into()));
     for _ in 0..5 {
         reconcile_round(&mut cluster).unwrap();
         cluster.advance(60);
     }
-    cluster.runtime = place;
+    cluster.runtime = runtime;
     for _ in 0..5 {
         reconcile_round(&mut cluster).unwrap();
         cluster.advance(60);
@@ -442,6 +449,6 @@ fn trouble_with_place_and_agent_passes() {
     };
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     cluster.setup = SetupState::Done;
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }

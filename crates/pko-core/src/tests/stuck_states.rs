@@ -1,9 +1,9 @@
-//! Where upstream's operator stays stuck, runs too often or forgets, by the weakness that it is:
-//! none of it happens here.
+//! States in which upstream's operator stays stuck, runs too often or loses a result. The numbers are
+//! those of its known weaknesses and of its users' wishes.
 //!
-//! What needs an API server has its test there: objects that do not decode beside good ones
-//! (weakness 1), ghosts of what is gone (8), runs that outlive the manager (wish 2), locks of the
-//! dead (wish 5, its other half) and pending operations (wish 8).
+//! Tests with an API server cover undecodable objects beside valid ones (weakness 1), deleted objects
+//! in caches (8), runs that outlive the manager (wish 2), locks of killed processes (wish 5, its other
+//! half) and pending operations (wish 8).
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     invariants,
     simulated_cluster::{Creation, SimulatedCluster},
-    stack_lifecycle::{gone, new, quiet, ready, reconcile_round, until},
+    stack_lifecycle::{new, reconcile_round, settle, until, wait_until_deleted, wait_until_ready},
 };
 use crate::{
     condition_set::find,
@@ -30,14 +30,14 @@ fn status(cluster: &SimulatedCluster) -> StackStatus {
     cluster.stack.as_ref().unwrap().status.clone().unwrap()
 }
 
-/// What the Stack says of why it is not ready.
+/// Reason and message of why the Stack is not ready.
 fn reported(cluster: &SimulatedCluster) -> (String, String) {
     let status = status(cluster);
     let kinds = [Stalled, Reconciling];
-    let mut said = kinds
+    let mut conditions = kinds
         .iter()
         .filter_map(|kind| find(&status.conditions, *kind));
-    let condition = said.next().unwrap();
+    let condition = conditions.next().unwrap();
     (condition.reason.clone(), condition.message.clone())
 }
 
@@ -46,9 +46,9 @@ fn only_update(cluster: &SimulatedCluster) -> String {
     cluster.updates.keys().next().cloned().unwrap()
 }
 
-/// Everything but the Stack is looked at until the run has ended, and the Stack has not seen it.
+/// Reconciles everything but the Stack until the run has ended.
 fn run_to_unobserved_end(cluster: &mut SimulatedCluster) -> String {
-    until(cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(cluster, "started", |cluster| !cluster.log.is_empty());
     let name = only_update(cluster);
     for _ in 0..3 {
         cluster.advance(60);
@@ -65,80 +65,79 @@ fn complete_update_deleted_early_is_recorded() {
     let mut cluster = new(&json!({}));
     let name = run_to_unobserved_end(&mut cluster);
     cluster.delete_update(&name);
-    assert!(cluster.updates.contains_key(&name), "it is held");
-    ready(&mut cluster);
-    assert_eq!(cluster.log, [Up], "nothing is run again");
-    assert!(!cluster.updates.contains_key(&name), "nor stays it");
+    assert!(
+        cluster.updates.contains_key(&name),
+        "its finalizer keeps it"
+    );
+    wait_until_ready(&mut cluster);
+    assert_eq!(cluster.log, [Up], "nothing runs again");
+    assert!(!cluster.updates.contains_key(&name), "it is released");
 }
 
-/// Weakness 2, 3.12 and wish 1: `currentUpdate` names an Update that there is not any more.
+/// Weakness 2, 3.12 and wish 1: `currentUpdate` names an Update that no longer exists.
 #[test]
 fn complete_update_that_vanished_is_created_again() {
     let mut cluster = new(&json!({}));
     run_to_unobserved_end(&mut cluster);
     cluster.updates.clear();
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
 }
 
-/// Weakness 2, 3.12 and wish 1: the manager died after it had named the Update and before it had
-/// made it.
+/// Weakness 2, 3.12 and wish 1: the manager crashes between naming and creating the Update.
 #[test]
 fn crash_between_update_name_and_creation_is_recovered() {
     let mut cluster = new(&json!({}));
     for writes in 0.. {
-        let mut dying = cluster.clone();
-        dying.writes_left = Some(writes);
-        let died = (0..4).any(|_| reconcile_round(&mut dying).is_err());
-        let stack = dying.stack.as_ref().unwrap();
+        let mut crashing = cluster.clone();
+        crashing.writes_left = Some(writes);
+        let crashed = (0..4).any(|_| reconcile_round(&mut crashing).is_err());
+        let stack = crashing.stack.as_ref().unwrap();
         let current = stack
             .status
             .as_ref()
             .and_then(|status| status.current_update.clone());
-        if current.is_some() && dying.updates.is_empty() {
-            assert!(died);
-            cluster = dying;
+        if current.is_some() && crashing.updates.is_empty() {
+            assert!(crashed);
+            cluster = crashing;
             break;
         }
     }
     cluster.writes_left = None;
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }
 
-/// 3.12 and wish 1: not even a request helps a Stack of upstream's whose Update is gone.
+/// 3.12 and wish 1: upstream ignores even a request if the Update is gone.
 #[test]
 fn request_is_served_after_vanished_update() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.updates.clear();
     cluster.request("please");
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
 }
 
-/// Weakness 3: after four attempts upstream looks each second, and never tries again.
+/// Weakness 3: after four attempts upstream reconciles every second, but never retries.
 #[test]
 fn failing_destroy_is_retried_with_backoff() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster.runs_succeed = false;
     cluster.delete_stack();
     let mut pauses = Vec::new();
     for tries in 1..7 {
         let since = cluster.now;
-        until(&mut cluster, "tried again", |cluster| {
-            cluster.log.len() > tries
-        });
+        until(&mut cluster, "retried", |cluster| cluster.log.len() > tries);
         pauses.push(cluster.now.duration_since(since));
     }
     assert!(pauses.is_sorted(), "{pauses:?}");
     assert!(pauses.last() > pauses.get(2), "{pauses:?}");
     cluster.runs_succeed = true;
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
 }
 
-/// Weakness 4: a Secret that is missing is upstream's `SpecInvalid`, and stays that after it was
-/// made.
+/// Weakness 4: upstream's `SpecInvalid` for a missing Secret stays after the Secret was created.
 #[test]
 fn missing_reference_is_rechecked() {
     let mut cluster = new(&json!({}));
@@ -147,11 +146,11 @@ fn missing_reference_is_rechecked() {
     until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
     assert_eq!(reported(&cluster), ("SpecInvalid".to_owned(), problem));
     cluster.faults.source = None;
-    // Nobody wakes it: `until` lets time pass until it wants to look itself.
-    ready(&mut cluster);
+    // No event wakes it: `until` advances the time to its deadline.
+    wait_until_ready(&mut cluster);
 }
 
-/// Weakness 5: what the API server does not take leaves upstream's Stack without a word.
+/// Weakness 5: upstream reports nothing if the API server rejects a write.
 #[test]
 fn rejected_write_is_in_condition_and_retried() {
     for (name, refusal) in [
@@ -178,13 +177,13 @@ fn rejected_write_is_in_condition_and_retried() {
             assert!(message.contains(expected), "{name}: {message}");
             cluster.refusal = None;
             cluster.faults.creation = Creation::Works;
-            ready(&mut cluster);
+            wait_until_ready(&mut cluster);
             assert_eq!(cluster.log, [Up], "{name}");
         }
     }
 }
 
-/// Weakness 6: a Stack that stalls on first contact never says which generation that is about.
+/// Weakness 6: upstream sets no observed generation if a Stack stalls in its first pass.
 #[test]
 fn stall_at_first_reconcile_has_observed_generation() {
     let mut cluster = new(&json!({ "envRefs": { "A": { "type": "Env" } } }));
@@ -194,26 +193,26 @@ fn stall_at_first_reconcile_has_observed_generation() {
     assert_eq!(status(&cluster).observed_generation, Some(1));
 }
 
-/// Weakness 7: a pass on an old copy forgets the Update that is under way, and makes a second one.
+/// Weakness 7: upstream creates a second Update if it reconciles a stale Stack.
 #[test]
 fn stale_stack_creates_no_second_update() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.stale_stack.clone_from(&cluster.stack);
     cluster.edit(|stack| drop(stack.spec.config.insert("key".into(), json!(1))));
     reconcile_round(&mut cluster).unwrap();
     let name = only_update(&cluster);
     assert_eq!(status(&cluster).current_update.unwrap().name, Some(name));
     cluster.stale_stack = None;
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up], "one for each generation");
 }
 
-/// Weakness 7: an Update that a cache shows as it was long ago is waited for, not run again.
+/// Weakness 7: a stale Update only delays the Stack.
 #[test]
 fn stale_update_only_delays() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.faults.old_updates.clone_from(&cluster.updates);
     for _ in 0..5 {
         reconcile_round(&mut cluster).unwrap();
@@ -221,19 +220,19 @@ fn stale_update_only_delays() {
     }
     assert!(!cluster.is_stack(Ready));
     cluster.faults.old_updates.clear();
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up]);
 }
 
-/// Weakness 9: outputs that are not found replace those that were known.
+/// Weakness 9: upstream replaces known outputs if the Secret is missing.
 #[test]
-fn outputs_that_are_not_found_leave_those_of_before() {
+fn missing_outputs_leave_the_previous_ones() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     let before = status(&cluster).outputs;
     assert!(before.as_ref().is_some_and(|outputs| !outputs.is_empty()));
     cluster.request("again");
-    until(&mut cluster, "begun", |cluster| cluster.log.len() == 2);
+    until(&mut cluster, "started", |cluster| cluster.log.len() == 2);
     let name = status(&cluster).current_update.unwrap().name.unwrap();
     for _ in 0..3 {
         cluster.advance(60);
@@ -244,7 +243,7 @@ fn outputs_that_are_not_found_leave_those_of_before() {
     assert_eq!(status(&cluster).outputs, before);
 }
 
-/// Weakness 10: a result that was seen is lost when what follows it takes long or fails.
+/// Weakness 10: upstream loses a result if a later step of the pass is slow or fails.
 #[test]
 fn result_is_recorded_while_source_is_unavailable() {
     let mut cluster = new(&json!({}));
@@ -264,35 +263,35 @@ fn result_is_recorded_while_source_is_unavailable() {
     assert!(status.outputs.is_some());
 }
 
-/// Wish 3: a destroy is skipped because the Stack only shows what would change by now.
+/// Wish 3: upstream skips the destroy of a Stack that was changed to preview.
 #[test]
 fn stack_turned_preview_destroys_earlier_resources() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster.edit(|stack| stack.spec.preview = Some(true));
     until(&mut cluster, "previewed", |cluster| cluster.log.len() == 2);
     cluster.delete_stack();
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log.last(), Some(&Destroy));
     assert!(!cluster.has_resources);
 }
 
-/// Wish 3: the finalizer goes although the destroy failed.
+/// Wish 3: upstream removes the finalizer although the destroy failed.
 #[test]
 fn failed_destroy_keeps_finalizer() {
     let mut cluster = new(&json!({}));
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     cluster.runs_succeed = false;
     cluster.delete_stack();
-    until(&mut cluster, "tried three times", |cluster| {
+    until(&mut cluster, "attempted three times", |cluster| {
         cluster.log.len() == 4
     });
-    quiet(&mut cluster);
+    settle(&mut cluster);
     assert!(cluster.stack.is_some() && cluster.has_resources);
     assert!(!reported(&cluster).1.is_empty());
 }
 
-/// Wish 5: a lock that somebody else holds counts as three failures, and that was it.
+/// Wish 5: upstream counts a lock as three failures and gives up.
 #[test]
 fn locked_stack_is_retried_until_free() {
     for (again, reason) in [(false, "UpdateConflict"), (true, "RetryingAfterFailure")] {
@@ -302,7 +301,7 @@ fn locked_stack_is_retried_until_free() {
         cluster.runs_succeed = false;
         cluster.faults.class = Some(FailureClass::Conflict);
         for tries in 1..5 {
-            until(&mut cluster, "tried again", |cluster| {
+            until(&mut cluster, "retried", |cluster| {
                 cluster.log.len() == tries
             });
         }
@@ -316,11 +315,11 @@ fn locked_stack_is_retried_until_free() {
             "none counts"
         );
         cluster.runs_succeed = true;
-        ready(&mut cluster);
+        wait_until_ready(&mut cluster);
     }
 }
 
-/// Wish 6: an outage of two minutes freezes a Stack until its spec or source changes.
+/// Wish 6: after an outage of two minutes upstream retries only when spec or source change.
 #[test]
 fn outage_stalls_no_stack_forever() {
     for class in [
@@ -331,11 +330,11 @@ fn outage_stalls_no_stack_forever() {
         let mut cluster = new(&json!({}));
         cluster.runs_succeed = false;
         cluster.faults.class = class;
-        until(&mut cluster, "tried six times", |cluster| {
+        until(&mut cluster, "attempted six times", |cluster| {
             cluster.log.len() == 6
         });
         cluster.runs_succeed = true;
-        ready(&mut cluster);
+        wait_until_ready(&mut cluster);
         assert_eq!(
             cluster.log,
             vec![Up; 7],
@@ -344,15 +343,14 @@ fn outage_stalls_no_stack_forever() {
     }
 }
 
-/// Wish 5: a pod is killed in the midst of a run, and the lock that it held stays until somebody
-/// types `pulumi cancel`.
+/// Wish 5: with upstream, the lock of a killed pod stays until a user runs `pulumi cancel`.
 #[test]
 fn lock_of_lost_run_is_removed() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.advance(7);
     cluster.kill_pod();
-    ready(&mut cluster);
+    wait_until_ready(&mut cluster);
     assert_eq!(cluster.log, [Up, Up]);
     assert_eq!(cluster.stale_lock, None);
     let last = status(&cluster).last_update.unwrap();
@@ -370,52 +368,51 @@ fn lock_of_lost_run_is_removed() {
     );
 }
 
-/// Wish 5: a lock that is not proven to be ours stays, whoever was lost before or after it.
+/// Wish 5: a lock that is not proven to be ours stays, with or without a lost run.
 #[test]
 fn foreign_lock_stays_and_is_reported() {
     for lost in [false, true] {
         let mut cluster = new(&json!({}));
         if lost {
-            until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+            until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
             cluster.kill_pod();
         }
         let foreign = cluster.now - SignedDuration::from_hours(1);
         cluster.stale_lock = Some(foreign);
-        until(&mut cluster, "told", |cluster| cluster.is_stack(Stalled));
+        until(&mut cluster, "stalled", |cluster| cluster.is_stack(Stalled));
         let (reason, message) = reported(&cluster);
         assert_eq!(reason, "UpdateConflict");
         assert!(message.contains("locked by 1 lock(s)"), "{message}");
         assert_eq!(cluster.stale_lock, Some(foreign));
         cluster.stale_lock = None;
-        ready(&mut cluster);
+        wait_until_ready(&mut cluster);
     }
 }
 
-/// Found by a walk: the answer to the creation of an Update was lost in a pass that had recorded
-/// the one before. What was kept of that pass must not take back the name of the new one: it would
-/// run beside the next.
+/// Found by a walk: the response to the creation of an Update was lost in a pass that had recorded the previous
+/// one. The effects of that pass must not remove the name of the new Update, which would run beside the next.
 #[test]
 fn update_with_lost_create_response_is_found() {
     let mut cluster = new(&json!({}));
     run_to_unobserved_end(&mut cluster);
     cluster.request("again");
-    cluster.faults.creation = Creation::AnswerLost;
+    cluster.faults.creation = Creation::ResponseLost;
     reconcile_round(&mut cluster).unwrap();
     let current = status(&cluster).current_update.unwrap().name.unwrap();
     assert!(cluster.updates.contains_key(&current));
     cluster.faults.creation = Creation::Works;
     cluster.delete_stack();
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up, Up, Destroy], "one after the other");
     assert!(!cluster.has_resources);
 }
 
-/// Found by a walk: whoever lets a Stack go by hand, as the message about a terminating namespace
-/// says, left an Update behind that nobody could delete, and the namespace with it.
+/// Found by a walk: a Stack whose finalizer was removed by hand, as the message about a terminating namespace
+/// suggests, left an Update that could not be deleted, and neither could its namespace.
 #[test]
 fn update_of_stack_without_finalizer_is_released() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.delete_stack();
     cluster.remove_finalizer();
     assert_eq!(cluster.stack, None);
@@ -424,46 +421,46 @@ fn update_of_stack_without_finalizer_is_released() {
     });
 }
 
-/// Found by a walk: the same while the garbage collector holds the Stack until the Update is gone,
-/// and the Update was held until the Stack had recorded it.
+/// Found by a walk: the same while the garbage collector keeps the Stack until the Update is deleted, and the
+/// Update was kept until the Stack had recorded it.
 #[test]
 fn update_of_foreground_deleted_stack_is_released() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     cluster.delete_stack_in_foreground();
     cluster.remove_finalizer();
-    assert!(cluster.stack.is_some(), "the garbage collector holds it");
-    gone(&mut cluster);
+    assert!(cluster.stack.is_some(), "the garbage collector keeps it");
+    wait_until_deleted(&mut cluster);
 }
 
-/// Found by a walk: the Workspace that is made during a deletion in the foreground is nobody's, and
-/// stayed once the garbage collector had let the Stack go.
+/// Found by a walk: the Workspace that is created during a foreground deletion has no owner, and stayed after the
+/// garbage collector had removed its finalizer.
 #[test]
 fn workspace_of_foreground_delete_is_removed() {
     let mut cluster = new(&json!({}));
-    until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+    until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
     let name = only_update(&cluster);
     let update = cluster.updates.get_mut(&name).unwrap();
     let finalizers = update.metadata.finalizers.get_or_insert_default();
-    finalizers.push("somebody".to_owned());
+    finalizers.push("example.com/hold".to_owned());
     cluster.delete_stack_in_foreground();
     until(&mut cluster, "destroying", |cluster| cluster.log.len() == 2);
     cluster.updates.remove(&name);
-    gone(&mut cluster);
+    wait_until_deleted(&mut cluster);
     assert_eq!(cluster.log, [Up, Destroy]);
     assert_eq!(cluster.workspace, None);
 }
 
-/// Found by a walk: the same, and the user lets the Stack go by hand in the midst of its destroy.
+/// Found by a walk: the same, and a user removes our finalizer during the destroy.
 #[test]
 fn orphaned_workspace_of_foreground_delete_is_removed() {
     for is_gone in [true, false] {
         let mut cluster = new(&json!({}));
-        until(&mut cluster, "begun", |cluster| !cluster.log.is_empty());
+        until(&mut cluster, "started", |cluster| !cluster.log.is_empty());
         let name = only_update(&cluster);
         let update = cluster.updates.get_mut(&name).unwrap();
         let finalizers = update.metadata.finalizers.get_or_insert_default();
-        finalizers.push("somebody".to_owned());
+        finalizers.push("example.com/hold".to_owned());
         cluster.delete_stack_in_foreground();
         until(&mut cluster, "destroying", |cluster| cluster.log.len() == 2);
         let owners = |cluster: &SimulatedCluster| {
@@ -476,7 +473,10 @@ fn orphaned_workspace_of_foreground_delete_is_removed() {
         }
         cluster.remove_finalizer();
         assert_eq!(cluster.stack.is_none(), is_gone);
-        assert!(cluster.workspace.is_some(), "nobody has taken it away");
+        assert!(
+            cluster.workspace.is_some(),
+            "the garbage collector has not deleted it"
+        );
         until(&mut cluster, "cleaned up", |cluster| {
             cluster.workspace.is_none()
         });

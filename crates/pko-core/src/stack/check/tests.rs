@@ -1,4 +1,4 @@
-//! Each check: what is written, and what is said about it.
+//! Each check: a spec and its message.
 #![expect(
     clippy::needless_pass_by_value,
     reason = "a table of `json!` reads better without `&`"
@@ -17,7 +17,7 @@ fn stack(spec: Value) -> Stack {
     serde_json::from_value(stack).unwrap()
 }
 
-fn said(spec: Value) -> Option<String> {
+fn spec_problem(spec: Value) -> Option<String> {
     problem(&ObservedStack::new(stack(spec)))
 }
 
@@ -31,14 +31,14 @@ fn said_when_deleting(spec: Value) -> Option<String> {
 fn refused<const N: usize>(table: [(Value, &str); N]) {
     for (spec, message) in table {
         let shown = spec.to_string();
-        assert_eq!(said(spec).as_deref(), Some(message), "{shown}");
+        assert_eq!(spec_problem(spec).as_deref(), Some(message), "{shown}");
     }
 }
 
 fn taken<const N: usize>(table: [Value; N]) {
     for spec in table {
         let shown = spec.to_string();
-        assert_eq!(said(spec), None, "{shown}");
+        assert_eq!(spec_problem(spec), None, "{shown}");
     }
 }
 
@@ -164,7 +164,7 @@ fn duplicate_config_key_names_both_fields() {
     ];
     for (index, (field, value)) in fields.iter().enumerate() {
         for (other, another) in &fields[index + 1..] {
-            let twice = said(json!({
+            let twice = spec_problem(json!({
                 *field: { "a": value, "twice": value }, *other: { "twice": another, "z": another },
             }));
             assert_eq!(
@@ -172,7 +172,7 @@ fn duplicate_config_key_names_both_fields() {
                 format!("spec.{field} and spec.{other} both set \"twice\": keep one")
             );
             assert_eq!(
-                said(json!({ *field: { "a": value }, *other: { "b": another } })),
+                spec_problem(json!({ *field: { "a": value }, *other: { "b": another } })),
                 None,
                 "{field} and {other} with a key each"
             );
@@ -188,7 +188,7 @@ fn prerequisite_duration_must_be_positive() {
     };
     for duration in ["0", "0s", "-1h"] {
         assert_eq!(
-            said(within(duration)).unwrap(),
+            spec_problem(within(duration)).unwrap(),
             format!(
                 "spec.prerequisites[1].requirement.succeededWithinDuration is \"{duration}\", \
                  which is not a positive duration: write it like `10m` or `1h30m`, or remove it"
@@ -217,24 +217,24 @@ fn outputs_go_to_objects_and_keys_that_can_be() {
         "ä",
     ] {
         assert_eq!(
-            said(target(name, json!({}))).unwrap(),
+            spec_problem(target(name, json!({}))).unwrap(),
             format!(
                 "spec.outputsTo[0].name is {name:?}, which is not a valid object name: use lowercase letters, digits, `-` and `.`"
             )
         );
     }
-    assert!(said(target(&"n".repeat(254), json!({}))).is_some());
+    assert!(spec_problem(target(&"n".repeat(254), json!({}))).is_some());
     for key in ["", "a b", "a/b", ".", "..", "..a", "ä"] {
         assert_eq!(
-            said(target("good", json!({ key: "url" }))).unwrap(),
+            spec_problem(target("good", json!({ key: "url" }))).unwrap(),
             format!(
                 "spec.outputsTo[0].keys has {key:?}, which is not a valid key: use letters, digits, `-`, `_` and `.`"
             )
         );
     }
-    assert!(said(target("good", json!({ "k".repeat(254): "url" }))).is_some());
+    assert!(spec_problem(target("good", json!({ "k".repeat(254): "url" }))).is_some());
     assert_eq!(
-        said(target("good", json!({ "URL": "" }))).unwrap(),
+        spec_problem(target("good", json!({ "URL": "" }))).unwrap(),
         "spec.outputsTo[0].keys.URL has no output: name one or remove the key"
     );
     taken([
@@ -272,7 +272,7 @@ fn outputs_do_not_go_where_the_stack_reads() {
         ("secretsRef", json!({ "a": secret("") }), "Secret", "s"),
     ] {
         assert_eq!(
-            said(json!({ field: value, "outputsTo": to(kind, name) })).unwrap(),
+            spec_problem(json!({ field: value, "outputsTo": to(kind, name) })).unwrap(),
             format!(
                 "spec.outputsTo[1] writes the {kind} \"{name}\" that spec.{field} reads: choose another name"
             )
@@ -283,7 +283,7 @@ fn outputs_do_not_go_where_the_stack_reads() {
             "Secret"
         };
         let spec = json!({ field: value, "outputsTo": to(another, name) });
-        assert_eq!(said(spec), None, "the same name of another kind");
+        assert_eq!(spec_problem(spec), None, "the same name of another kind");
     }
 }
 
@@ -311,7 +311,7 @@ fn several_sources_are_remarked_on_and_one_is_used() {
             json!({ "projectRepo": "https://x/y/z", "branch": "main", "repoDir": "a" }),
             None,
         ),
-        // What says nothing is no source: upstream's first write used to leave such fields behind.
+        // Empty fields are no source: upstream's first write used to leave them behind.
         (
             json!({
                 "programRef": program(), "projectRepo": "", "branch": "", "commit": "", "repoDir": "",
@@ -339,7 +339,7 @@ fn several_sources_are_remarked_on_and_one_is_used() {
         ),
     ] {
         let shown = spec.to_string();
-        assert_eq!(said(spec.clone()), None, "{shown}");
+        assert_eq!(spec_problem(spec.clone()), None, "{shown}");
         assert_eq!(remark(&stack(spec)).as_deref(), expected, "{shown}");
     }
 }
@@ -395,8 +395,8 @@ fn check_messages_hide_secret_values() {
     });
     let stack = stack(spec);
     for check in WORKSPACE_CHECKS.iter().chain(UPDATE_CHECKS).chain(REMARKS) {
-        let said = check(&stack).unwrap_or_default();
-        assert!(!said.contains("hunter2"), "{said}");
+        let text = check(&stack).unwrap_or_default();
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }
 
@@ -425,14 +425,14 @@ fn a_list_or_map_that_is_too_long_is_refused() {
             "{field} has {entries} entries, and at most 1000 are supported: remove some, or bring many values in one \
              ConfigMap or Secret"
         );
-        assert_eq!(said(spec), Some(message));
+        assert_eq!(spec_problem(spec), Some(message));
     }
     for spec in [
         json!({ "workspaceTemplate": { "spec": { "env": list(1_000) } } }),
         json!({ "config": map(1_000), "secretsRef": {} }),
         json!({ "config": { "list": list(5_000) } }),
     ] {
-        assert_eq!(said(spec), None);
+        assert_eq!(spec_problem(spec), None);
     }
 }
 

@@ -44,16 +44,16 @@ impl FluxSourceGroups {
     ///
     /// # Errors
     /// It may not, and how that is changed.
-    pub fn check(&self, wanted: &FluxSourceRef) -> Result<(), SourceError> {
-        if self.0.contains(&wanted.group) {
+    pub fn check(&self, reference: &FluxSourceRef) -> Result<(), SourceError> {
+        if self.0.contains(&reference.group) {
             return Ok(());
         }
-        let (kind, version) = (&wanted.kind, wanted.api_version());
+        let (kind, version) = (&reference.kind, reference.api_version());
         let refusal = format!("kind \"{kind}\" in version \"{version}\" may not be a source");
-        let way_out = if is_built_in(&wanted.group) {
+        let way_out = if is_built_in(&reference.group) {
             "name a kind that has artifacts, such as one of Flux's".to_owned()
         } else {
-            let group = &wanted.group;
+            let group = &reference.group;
             format!("start the manager with {FLAG} that contains \"{group}\"")
         };
         Err(SourceError::Unavailable(format!(
@@ -84,7 +84,7 @@ fn is_built_in(group: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn wanted(group: &str) -> FluxSourceRef {
+    fn reference(group: &str) -> FluxSourceRef {
         FluxSourceRef {
             group: group.to_owned(),
             version: "v1".to_owned(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn message(groups: &FluxSourceGroups, group: &str) -> String {
-        match groups.check(&wanted(group)) {
+        match groups.check(&reference(group)) {
             Err(SourceError::Unavailable(message)) => message,
             other => panic!("{other:?}"),
         }
@@ -105,7 +105,7 @@ mod tests {
     fn flux_source_groups_are_fluxs_and_pulumis_by_default() {
         let groups = FluxSourceGroups::default();
         for allowed in ["source.toolkit.fluxcd.io", "pulumi.com"] {
-            assert_eq!(groups.check(&wanted(allowed)), Ok(()), "{allowed}");
+            assert_eq!(groups.check(&reference(allowed)), Ok(()), "{allowed}");
         }
         assert_eq!(
             message(&groups, "example.test"),

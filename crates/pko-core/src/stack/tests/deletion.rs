@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn owing() -> StackFixture {
+fn awaiting_destroy() -> StackFixture {
     fixture()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
@@ -18,18 +18,18 @@ fn stack_delete_without_destroy_is_immediate() {
         "release",
         "status Ready",
         "release demo-1",
-        "let go",
+        "remove finalizer",
         "settled",
     ];
     check([
         (
-            "no destroy is wanted",
+            "no destroy is requested",
             fixture().deleting().last(json!({})),
             free,
         ),
         (
             "it only ever previewed",
-            owing()
+            awaiting_destroy()
                 .spec(json!({ "preview": true }))
                 .last(json!({ "type": "preview" })),
             free,
@@ -37,7 +37,7 @@ fn stack_delete_without_destroy_is_immediate() {
         (
             "nothing was ever run",
             fixture().deleting(),
-            &["release", "status Ready", "let go", "settled"],
+            &["release", "status Ready", "remove finalizer", "settled"],
         ),
         (
             "its spec is not supported",
@@ -48,13 +48,17 @@ fn stack_delete_without_destroy_is_immediate() {
             free,
         ),
         (
-            "it is somebody else's",
-            owing().unheld().vanished(),
+            "our finalizer is gone",
+            awaiting_destroy().unheld().vanished(),
             &["already-released", "settled"],
         ),
     ]);
     assert_eq!(
-        owing().unheld().vanished().decide().request_names(),
+        awaiting_destroy()
+            .unheld()
+            .vanished()
+            .decide()
+            .request_names(),
         [""; 0]
     );
 }
@@ -76,39 +80,43 @@ fn stack_delete_runs_destroy() {
     for (sentence, fixture, message) in [
         (
             "deletion made a new generation",
-            owing().last(json!({ "generation": 2 })),
+            awaiting_destroy().last(json!({ "generation": 2 })),
             marked,
         ),
-        ("an up of this generation", owing().last(json!({})), marked),
         (
-            "nobody knows how the last one ended",
-            owing().last(json!({ "state": "odd", "type": "destroy" })),
+            "an up of this generation",
+            awaiting_destroy().last(json!({})),
+            marked,
+        ),
+        (
+            "the last result is unknown",
+            awaiting_destroy().last(json!({ "state": "odd", "type": "destroy" })),
             marked,
         ),
         (
             "the last destroy failed long ago",
-            owing().failed(0, 3_600),
+            awaiting_destroy().failed(0, 3_600),
             "Backoff time elapsed: 10s",
         ),
         (
             "the last destroy failed often, and a day ago",
-            owing().failed(9, 86_400),
+            awaiting_destroy().failed(9, 86_400),
             "Backoff time elapsed: 24h0m0s",
         ),
         (
-            "the program that the destroy runs was mended",
-            owing().failed(9, 1).source(Ok(revision("4"))),
+            "the program of the destroy was repaired",
+            awaiting_destroy().failed(9, 1).source(Ok(revision("4"))),
             "New commit detected: \"4\"",
         ),
         (
             "a request came",
-            owing().failed(9, 1).request("now"),
+            awaiting_destroy().failed(9, 1).request("now"),
             "Sync request: \"now\"",
         ),
     ] {
         assert_eq!(fixture.decide().lines(), destroy(message), "{sentence}");
     }
-    let first = owing().decide();
+    let first = awaiting_destroy().decide();
     assert_eq!(
         first.lines()[2..4],
         [
@@ -121,7 +129,7 @@ fn stack_delete_runs_destroy() {
 #[test]
 fn failed_destroy_is_retried_forever() {
     let waits = |failures: i64, message: &str, requeue| {
-        let fixture = owing()
+        let fixture = awaiting_destroy()
             .failed(failures, 0)
             .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }));
         let message = format!("status {message}, or when the spec or source changes");
@@ -154,14 +162,18 @@ fn destroyed_stack_loses_finalizer() {
         "status Ready",
         "release demo-1",
         "delete workspace",
-        "let go",
+        "remove finalizer",
         "settled",
     ];
     check([
-        ("the destroy succeeded", owing().last(destroyed()), gone),
+        (
+            "the destroy succeeded",
+            awaiting_destroy().last(destroyed()),
+            gone,
+        ),
         (
             "the destroy succeeded with the program, which has changed since",
-            owing()
+            awaiting_destroy()
                 .last(json!({ "type": "destroy" }))
                 .source(Ok(revision("4"))),
             gone,
@@ -176,7 +188,7 @@ fn destroy_result_is_recorded_before_finalizer_goes() {
         "spec": { "type": "destroy" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let outcome = owing()
+    let outcome = awaiting_destroy()
         .last(json!({ "generation": 2 }))
         .current(update)
         .decide();
@@ -187,7 +199,7 @@ fn destroy_result_is_recorded_before_finalizer_goes() {
             "status Ready",
             "release demo-2",
             "delete workspace",
-            "let go",
+            "remove finalizer",
             "event StackDestroyed: Successfully destroyed stack",
             "settled",
         ]
@@ -200,7 +212,11 @@ fn destroy_result_is_recorded_before_finalizer_goes() {
 fn destroy_needs_no_source_with_project_info() {
     let project = json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } });
     let gone = || unavailable("unable to retrieve program for stack");
-    let sourceless = || owing().last(json!({ "generation": 2 })).source(gone());
+    let sourceless = || {
+        awaiting_destroy()
+            .last(json!({ "generation": 2 }))
+            .source(gone())
+    };
     let known = sourceless().status(project.clone()).decide();
     assert_eq!(known.plan.rule, "launch");
     assert_eq!(
@@ -244,31 +260,31 @@ fn destroy_needs_no_source_with_project_info() {
 
 #[test]
 fn never_applied_stack_delete_is_immediate_when_blocked() {
-    let go = ["status Ready", "let go", "settled"];
+    let released = ["status Ready", "remove finalizer", "settled"];
     for (sentence, fixture) in [
         (
             "a repository without an address",
-            owing().spec(json!({ "branch": "main" })),
+            awaiting_destroy().spec(json!({ "branch": "main" })),
         ),
         (
             "a bad reference",
-            owing().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
+            awaiting_destroy().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
         ),
-        ("no source", owing().source(unavailable("gone"))),
+        ("no source", awaiting_destroy().source(unavailable("gone"))),
         (
             "a namespace that ends",
-            owing().workspace_refused(Refusal::NamespaceTerminating),
+            awaiting_destroy().workspace_refused(Refusal::NamespaceTerminating),
         ),
         (
             "a workspace that failed",
-            owing().workspace(stalled("InstallationFailed")),
+            awaiting_destroy().workspace(stalled("InstallationFailed")),
         ),
         (
             "a workspace whose CLI is too old",
-            owing().workspace(stalled("IncompatibleConfiguration")),
+            awaiting_destroy().workspace(stalled("IncompatibleConfiguration")),
         ),
     ] {
-        assert_eq!(fixture.decide().lines()[1..], go, "{sentence}");
+        assert_eq!(fixture.decide().lines()[1..], released, "{sentence}");
         let ran = fixture.last(json!({ "generation": 2 })).decide();
         assert!(
             !ran.plan.effects.contains(&StackEffect::RemoveFinalizer),
@@ -276,7 +292,7 @@ fn never_applied_stack_delete_is_immediate_when_blocked() {
         );
     }
     let pending = SourceError::Pending("busy".into());
-    let lines = owing().source(Err(pending)).decide().lines();
+    let lines = awaiting_destroy().source(Err(pending)).decide().lines();
     assert_eq!(
         lines[1..],
         ["status Reconciling StackProcessing: busy", "again in 30s"],

@@ -189,7 +189,7 @@ fn stack_options_reach_workspace() {
     assert_eq!(
         workspace(&fixture().spec(empty)),
         workspace(&fixture()),
-        "an empty text says nothing"
+        "an empty text is ignored"
     );
 }
 
@@ -249,16 +249,16 @@ fn operation_options_match_operation() {
         common("preview", none)
     );
 
-    let owing = || {
+    let awaiting_destroy = || {
         fixture()
             .spec(json!({ "destroyOnFinalize": true, "targets": ["urn:a"], "refresh": true }))
             .deleting()
     };
     assert_eq!(
-        update(owing()),
+        update(awaiting_destroy()),
         common("destroy", json!({ "runProgram": false }))
     );
-    let with_program = owing().spec(json!({ "runProgram": true }));
+    let with_program = awaiting_destroy().spec(json!({ "runProgram": true }));
     assert_eq!(
         update(with_program),
         common("destroy", json!({ "runProgram": true }))

@@ -290,9 +290,9 @@ fn destroy_that_failed_takes_up_what_has_changed() {
     let backend = spec(failed_destroy().spec(json!({ "backend": "s3://states" })));
     assert_eq!(backend["env"][0]["value"], "s3://states");
 
-    let mended = failed_destroy().source(Ok(revision("4")));
-    let mended = spec(mended.spec(json!({ "runProgram": true })));
-    assert_eq!(mended["flux"]["url"], "http://operator/4");
+    let repaired = failed_destroy().source(Ok(revision("4")));
+    let repaired = spec(repaired.spec(json!({ "runProgram": true })));
+    assert_eq!(repaired["flux"]["url"], "http://operator/4");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn stack_delete_cancels_pending_update() {
             canceled,
         ),
         (
-            "an update, and no destroy is wanted",
+            "an update, and no destroy is requested",
             unwanted().current(waiting_update("up")),
             canceled,
         ),

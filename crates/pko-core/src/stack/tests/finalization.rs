@@ -1,14 +1,14 @@
-//! What a deletion does not depend on, and what it still owes.
+//! What a deletion does not depend on, and when it needs a destroy.
 
 use super::*;
 
-fn owing() -> StackFixture {
+fn awaiting_destroy() -> StackFixture {
     fixture()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
 }
 
-fn let_go(fixture: &StackFixture) -> bool {
+fn is_released(fixture: &StackFixture) -> bool {
     fixture
         .decide()
         .plan
@@ -18,7 +18,7 @@ fn let_go(fixture: &StackFixture) -> bool {
 
 #[test]
 fn preview_stack_delete_destroys_earlier_resources() {
-    let preview = || owing().spec(json!({ "preview": true }));
+    let preview = || awaiting_destroy().spec(json!({ "preview": true }));
     let previewed = json!({ "generation": 2, "type": "preview" });
     for (sentence, fixture, destroys) in [
         (
@@ -54,7 +54,7 @@ fn preview_stack_delete_destroys_earlier_resources() {
         ),
         ("nothing ever ran", preview(), false),
     ] {
-        assert_eq!(!let_go(&fixture), destroys, "{sentence}");
+        assert_eq!(!is_released(&fixture), destroys, "{sentence}");
         if destroys {
             assert_eq!(fixture.decide().lines()[2], CREATE_DESTROY, "{sentence}");
         }
@@ -76,14 +76,14 @@ fn applied_update_is_remembered_until_destroy() {
                 .spec(json!({ "preview": true }))
         ),
         None,
-        "of what was somebody else's nobody knows"
+        "unknown for a Stack that was taken over"
     );
     let destroyed = json!({
         "metadata": { "name": "demo-2" },
         "spec": { "type": "destroy" },
         "status": { "conditions": [condition("Complete", "True", "Updated", "")] },
     });
-    let gone = owing()
+    let gone = awaiting_destroy()
         .status(json!({ "applied": true }))
         .current(destroyed);
     assert_eq!(applied(gone), Some(false));
@@ -92,40 +92,46 @@ fn applied_update_is_remembered_until_destroy() {
 #[test]
 fn never_applied_stack_delete_has_deadline() {
     let waiting = |deleted: i64, applied: bool| {
-        owing()
+        awaiting_destroy()
             .with(json!({ "metadata": { "deletionTimestamp": ago(deleted) } }))
             .workspace(json!({ "status": { "conditions": [] } }))
             .status(json!({ "applied": applied }))
     };
-    assert!(!let_go(&waiting(60, false)));
-    assert!(let_go(&waiting(301, false)));
-    assert!(!let_go(&waiting(9_999, true)), "something may be left");
+    assert!(!is_released(&waiting(60, false)));
+    assert!(is_released(&waiting(301, false)));
+    assert!(!is_released(&waiting(9_999, true)), "something may be left");
 
     let message = "failed to fetch the program: the Workspace has no source";
     let ready = condition("Ready", "False", "WaitingForReplicas", message);
-    let troubled = |deleted: i64, applied: bool| {
+    let with_problem = |deleted: i64, applied: bool| {
         let outcome = json!({ "status": { "conditions": [ready.clone()] } });
         waiting(deleted, applied).workspace(outcome)
     };
-    assert!(!let_go(&troubled(60, false)), "it may still come");
-    assert!(let_go(&troubled(61, false)), "it says what is wrong");
-    assert!(!let_go(&troubled(9_999, true)), "something may be left");
+    assert!(!is_released(&with_problem(60, false)), "it may still come");
+    assert!(
+        is_released(&with_problem(61, false)),
+        "it reports a problem"
+    );
+    assert!(
+        !is_released(&with_problem(9_999, true)),
+        "something may be left"
+    );
 }
 
 #[test]
 fn failing_destroy_of_nothing_is_abandoned() {
     let failed = |failures, applied: Value| {
-        owing()
+        awaiting_destroy()
             .failed(failures, 0)
             .last(json!({ "state": "failed", "type": "destroy", "lastResyncTime": ago(0) }))
             .status(json!({ "applied": applied }))
     };
-    assert!(!let_go(&failed(2, json!(false))));
-    assert!(let_go(&failed(3, json!(false))));
-    assert!(!let_go(&failed(99, json!(true))));
+    assert!(!is_released(&failed(2, json!(false))));
+    assert!(is_released(&failed(3, json!(false))));
+    assert!(!is_released(&failed(99, json!(true))));
     assert!(
-        !let_go(&failed(99, json!(null))),
-        "of what was somebody else's nobody knows"
+        !is_released(&failed(99, json!(null))),
+        "unknown for a Stack that was taken over"
     );
 }
 
@@ -133,14 +139,14 @@ fn failing_destroy_of_nothing_is_abandoned() {
 #[test]
 fn terminating_namespace_gets_no_workspace() {
     let ends = |fixture: StackFixture| fixture.last(json!({ "generation": 2 })).decide().lines();
-    let workspace = ends(owing().workspace_refused(Refusal::NamespaceTerminating));
+    let workspace = ends(awaiting_destroy().workspace_refused(Refusal::NamespaceTerminating));
     let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating: a workspace cannot be created in \
         it to run destroy, so the stack's resources will NOT be deleted and need manual cleanup (see the Pulumi backend); \
         then release the stack with kubectl patch stack demo -n shop --type=merge -p '{\"metadata\":{\"finalizers\":[]}}'";
     assert_eq!(workspace, ["workspace", expected, "again in 30s"]);
-    let update = ends(owing().update_refused(Refusal::NamespaceTerminating));
+    let update = ends(awaiting_destroy().update_refused(Refusal::NamespaceTerminating));
     assert_eq!(update[3..], [expected, "again in 30s"], "nor an Update");
-    let linked = owing()
+    let linked = awaiting_destroy()
         .workspace_refused(Refusal::NamespaceTerminating)
         .last(json!({ "generation": 2, "permalink": "https://app.pulumi.com/x" }));
     assert!(linked.decide().lines()[1].contains("(see https://app.pulumi.com/x)"));
@@ -149,7 +155,7 @@ fn terminating_namespace_gets_no_workspace() {
 #[test]
 fn foreground_delete_creates_unowned_objects() {
     let foreground = || {
-        owing().with(json!({ "metadata": {
+        awaiting_destroy().with(json!({ "metadata": {
             "finalizers": ["finalizer.stack.pulumi.com", "foregroundDeletion"],
         } }))
     };
@@ -169,9 +175,9 @@ fn foreground_delete_creates_unowned_objects() {
     assert_eq!(
         metadata.annotations,
         mark("stack-uid"),
-        "so it says whose it is"
+        "so it names its Stack"
     );
-    let background = applied(&owing().last(json!({ "generation": 2 })).decide());
+    let background = applied(&awaiting_destroy().last(json!({ "generation": 2 })).decide());
     assert!(background.owner_references.is_some());
     assert_eq!(background.annotations, None);
     let template = json!({ "metadata": { "annotations": { "auto.pulumi.com/destroys": "mine" } } });
@@ -187,7 +193,7 @@ fn foreground_delete_creates_unowned_objects() {
             "status Ready",
             "release demo-1",
             "delete workspace",
-            "let go",
+            "remove finalizer",
             "settled",
         ]
     );
@@ -196,14 +202,14 @@ fn foreground_delete_creates_unowned_objects() {
 #[test]
 fn destroy_removes_stack_from_backend_if_requested() {
     let removes = |fixture: StackFixture| fixture.decide().created().spec.remove;
-    let owing = || owing().last(json!({ "generation": 2 }));
-    assert_eq!(removes(owing()), None);
+    let awaiting_destroy = || awaiting_destroy().last(json!({ "generation": 2 }));
+    assert_eq!(removes(awaiting_destroy()), None);
     assert_eq!(
-        removes(owing().spec(json!({ "removeStackOnDestroy": false }))),
+        removes(awaiting_destroy().spec(json!({ "removeStackOnDestroy": false }))),
         None
     );
     assert_eq!(
-        removes(owing().spec(json!({ "removeStackOnDestroy": true }))),
+        removes(awaiting_destroy().spec(json!({ "removeStackOnDestroy": true }))),
         Some(true)
     );
     let not_deleting = fixture().spec(json!({ "removeStackOnDestroy": true }));
@@ -254,7 +260,7 @@ fn update_held_by_crash_is_released() {
             "status Ready",
             "release demo-0",
             "release demo-1",
-            "let go",
+            "remove finalizer",
             "settled"
         ],
         "each once"

@@ -37,7 +37,7 @@ fn running_update_is_awaited() {
     check([
         ("a running Update", fixture().current(running()), wait),
         (
-            "an Update that nobody has looked at",
+            "an Update that was not reconciled yet",
             fixture().current(json!({ "metadata": { "name": "demo-2" } })),
             wait,
         ),
@@ -49,7 +49,7 @@ fn running_update_is_awaited() {
             wait,
         ),
         (
-            "a running Update, and the Stack owes no destroy",
+            "a running Update, and no destroy is needed",
             fixture().current(running()).deleting(),
             wait,
         ),

@@ -156,7 +156,7 @@ fn stall_is_stable_across_reconciles() {
     assert_eq!(
         format!("status {}", published(&edited.decide())),
         WAITING,
-        "an edit may have mended it"
+        "an edit may have repaired it"
     );
     let requested = stalled("InstallationFailed").seen_before().request("now");
     assert_eq!(
@@ -164,9 +164,9 @@ fn stall_is_stable_across_reconciles() {
         WAITING
     );
 
-    let mut mended = stalled("InstallationFailed").seen_before();
-    mended.workspace = fixture().workspace;
-    assert_eq!(mended.decide().plan.rule, "launch");
+    let mut repaired = stalled("InstallationFailed").seen_before();
+    repaired.workspace = fixture().workspace;
+    assert_eq!(repaired.decide().plan.rule, "launch");
     let mut starting = stalled("InstallationFailed").seen_before();
     starting.workspace = not_ready(json!([])).workspace;
     assert_eq!(
@@ -308,7 +308,7 @@ fn update_waiting_for_broken_workspace_allows_its_change() {
         let update = waiting_update("up", reason, seconds);
         broken().current(update).seen_before()
     };
-    let trouble: &[&str] = &[
+    let reported: &[&str] = &[
         "update-workspace",
         "status Reconciling StackProcessing: waiting for workspace readiness (WaitingForReplicas: no such image)",
         "again in 60s",
@@ -325,14 +325,14 @@ fn update_waiting_for_broken_workspace_allows_its_change() {
             &["update-in-flight", "again in 300s"],
         ),
         (
-            "its workspace is in trouble",
+            "its workspace has a problem",
             broken().current(waiting_update("up", "WorkspaceNotReady", 30)),
-            trouble,
+            reported,
         ),
         (
             "its workspace is gone",
             broken().current(waiting_update("up", "WorkspaceNotFound", 30)),
-            trouble,
+            reported,
         ),
         (
             "its workspace is in order now",

@@ -63,7 +63,7 @@ struct StackFixture {
     settings: StackSettings,
 }
 
-/// What was asked, and what is done.
+/// The requests and the plan of a pass.
 struct StackOutcome {
     requests: Vec<StackStep>,
     plan: Plan<StackEffect>,
@@ -139,7 +139,7 @@ impl StackFixture {
         self.with(json!({ "status": fields }))
     }
 
-    /// The last Update succeeded an hour ago, unless told otherwise.
+    /// The last Update succeeded an hour ago, unless these fields differ.
     fn last(self, fields: Value) -> Self {
         self.status(json!({ "lastUpdate": {
             "generation": 3, "name": "demo-1", "type": "up", "state": "succeeded",
@@ -355,8 +355,8 @@ impl StackOutcome {
 
 fn line(effect: &StackEffect) -> String {
     match effect {
-        StackEffect::AddFinalizer => "hold".to_owned(),
-        StackEffect::RemoveFinalizer => "let go".to_owned(),
+        StackEffect::AddFinalizer => "add finalizer".to_owned(),
+        StackEffect::RemoveFinalizer => "remove finalizer".to_owned(),
         StackEffect::PatchStatus(status) => format!("status {}", state(status)),
         StackEffect::ReleaseUpdate(name) => format!("release {name}"),
         StackEffect::DeleteUpdate(name) => format!("delete {name}"),
@@ -372,16 +372,16 @@ fn line(effect: &StackEffect) -> String {
     }
 }
 
-/// The versions of objects; those of which nothing is said are in their first one.
-fn versions(names: &BTreeSet<String>, said: &Versions) -> Versions {
-    let version = |name: &String| said.get(name).cloned().unwrap_or(Some("1".to_owned()));
+/// The versions of objects, the first one unless another is given.
+fn versions(names: &BTreeSet<String>, given: &Versions) -> Versions {
+    let version = |name: &String| given.get(name).cloned().unwrap_or(Some("1".to_owned()));
     names
         .iter()
         .map(|name| (name.clone(), version(name)))
         .collect()
 }
 
-/// What a user sees: Ready, or the one condition that says why not.
+/// What a user sees: Ready, or the condition with the reason why not.
 fn state(status: &StackStatus) -> String {
     let shown = find(&status.conditions, Reconciling).or(find(&status.conditions, Stalled));
     match shown {
@@ -421,14 +421,14 @@ const IN_FIVE_MINUTES: &str = "again in 300s";
 fn new_stack_gets_finalizer_first() {
     check([
         (
-            "a Stack that nobody holds",
+            "a Stack without our finalizer",
             fixture().unheld(),
-            &["adopt", "hold", "again in 1s"],
+            &["adopt", "add finalizer", "again in 1s"],
         ),
         (
             "a Stack whose finalizer was removed by hand while an Update ran",
             fixture().unheld().vanished(),
-            &["adopt", "hold", "again in 1s"],
+            &["adopt", "add finalizer", "again in 1s"],
         ),
     ]);
 }

@@ -66,7 +66,7 @@ fn stack_waits_for_prerequisites() {
     )));
 }
 
-/// 48: it is asked to run again, once for all who wait.
+/// 48: its run is requested once for all dependents.
 #[test]
 fn outdated_prerequisite_is_requested_to_run() {
     let old = || {
@@ -97,7 +97,7 @@ fn outdated_prerequisite_is_requested_to_run() {
             .lines()
             .iter()
             .any(|line| line.starts_with("request")),
-        "it was asked before"
+        "it was requested before"
     );
 }
 
@@ -130,7 +130,7 @@ fn prerequisite_stall_reason_is_reported() {
     );
 }
 
-/// 50: and they are not even asked for.
+/// 50: and they are not even read.
 #[test]
 fn deleting_stack_skips_prerequisites() {
     let fixture = waiting(json!({}))
@@ -151,35 +151,35 @@ fn they_are_asked_for_only_when_an_update_is_needed() {
 
 #[test]
 fn circular_prerequisites_are_named() {
-    let circle = |fixture: &StackFixture| {
+    let cycle = |fixture: &StackFixture| {
         let lines = fixture.decide().lines();
         lines[1]
             .strip_prefix("status Stalled SpecInvalid: ")
             .map(str::to_owned)
     };
-    let wants = |names: &[&str]| {
-        let wanted: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
-        json!({ "spec": { "prerequisites": wanted } })
+    let before = |names: &[&str]| {
+        let before: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        json!({ "spec": { "prerequisites": before } })
     };
-    let itself = fixture().with(wants(&["demo"]));
+    let itself = fixture().with(before(&["demo"]));
     assert_eq!(
-        circle(&itself).unwrap(),
+        cycle(&itself).unwrap(),
         "spec.prerequisites form a cycle: demo -> demo; remove one of them"
     );
     let three = fixture()
-        .with(wants(&["a", "b"]))
+        .with(before(&["a", "b"]))
         .neighbour("a", json!({}))
-        .neighbour("b", wants(&["a", "c"]))
-        .neighbour("c", wants(&["demo"]));
+        .neighbour("b", before(&["a", "c"]))
+        .neighbour("c", before(&["demo"]));
     assert_eq!(
-        circle(&three).unwrap(),
+        cycle(&three).unwrap(),
         "spec.prerequisites form a cycle: demo -> b -> c -> demo; remove one of them"
     );
     let elsewhere = fixture()
-        .with(wants(&["a"]))
-        .neighbour("a", wants(&["b"]))
-        .neighbour("b", wants(&["a"]));
-    assert_eq!(circle(&elsewhere), None, "it is not in this one");
+        .with(before(&["a"]))
+        .neighbour("a", before(&["b"]))
+        .neighbour("b", before(&["a"]));
+    assert_eq!(cycle(&elsewhere), None, "it is not in this one");
     assert_eq!(
         blocked(&elsewhere),
         "prerequisite not satisfied for \"a\": prerequisite has not run to completion"

@@ -41,7 +41,7 @@ fn outputs_are_written_once_after_an_update_that_succeeded() {
             vec![secret()],
         ),
         (
-            "an update without outputs, of which something may be wanted",
+            "an update without outputs",
             wants_outputs().current(ended("up", false, json!({}))),
             vec![None],
         ),
@@ -66,12 +66,12 @@ fn outputs_are_written_once_after_an_update_that_succeeded() {
             vec![],
         ),
         (
-            "a Stack that wants them nowhere",
+            "a Stack without targets",
             fixture().current(ended("up", false, named())),
             vec![],
         ),
         (
-            "a Stack without news",
+            "a Stack without a new result",
             wants_outputs().last(json!({})),
             vec![],
         ),

@@ -37,7 +37,7 @@ impl StackFixture {
         self
     }
 
-    /// The status as it is after this pass, whatever was asked or planned.
+    /// The status after this pass.
     fn after(mut self) -> Self {
         let outcome = self.decide();
         let published = outcome.requests.iter().filter_map(|request| match request {
@@ -262,7 +262,7 @@ fn missing_reference_is_named() {
             ]
         );
         let again = fixture.seen_before().decide();
-        assert_eq!(again.lines(), ["inputs", "again in 30s"], "told once");
+        assert_eq!(again.lines(), ["inputs", "again in 30s"], "reported once");
         assert!(!again.request_names().contains(&"workspace"));
     }
 }
@@ -277,7 +277,7 @@ fn created_reference_unblocks_stack() {
 
 #[test]
 fn deleting_stack_needs_references_only_for_destroy() {
-    let goes = |applied: bool| {
+    let deleted = |applied: bool| {
         let fixture = referring().without(&["sizes"], &["tokens"]).deleting();
         let fixture = fixture.spec(json!({ "destroyOnFinalize": true }));
         fixture
@@ -292,7 +292,7 @@ fn deleting_stack_needs_references_only_for_destroy() {
     check([
         (
             "the destroy needs a new workspace",
-            goes(true),
+            deleted(true),
             &[
                 "inputs",
                 &format!("status Stalled SpecInvalid: {message}"),
@@ -302,24 +302,24 @@ fn deleting_stack_needs_references_only_for_destroy() {
         ),
         (
             "nothing was ever applied",
-            goes(false),
+            deleted(false),
             &[
                 "inputs",
                 "status Ready",
                 "release demo-1",
-                "let go",
+                "remove finalizer",
                 "settled",
             ],
         ),
     ]);
-    // The Secrets of a namespace that goes are gone before its Stacks.
-    let with_it = goes(true).workspace_refused(Refusal::NamespaceTerminating);
+    // A terminating namespace deletes its Secrets before its Stacks.
+    let with_it = deleted(true).workspace_refused(Refusal::NamespaceTerminating);
     let outcome = with_it.decide().lines().join("\n");
     let expected = "status Stalled NamespaceTerminating: namespace \"shop\" is terminating";
     assert!(outcome.contains(expected), "{outcome}");
-    let unwanted = goes(true).spec(json!({ "destroyOnFinalize": false }));
+    let unwanted = deleted(true).spec(json!({ "destroyOnFinalize": false }));
     assert_eq!(unwanted.decide().plan.rule, "release");
-    let there = goes(true).config_map("sizes", "1").secret("tokens", "1");
+    let there = deleted(true).config_map("sizes", "1").secret("tokens", "1");
     assert_eq!(cause(&there).as_deref(), Some("Stack marked for deletion"));
 }
 
@@ -330,7 +330,7 @@ fn another_version_is_a_reason_to_run() {
         ("the same", settled(), None),
         ("another", settled().config_map("sizes", "2"), changed),
         (
-            "a Secret that nobody watches",
+            "a Secret that is not watched",
             settled().secret("tokens", "2"),
             None,
         ),
@@ -340,7 +340,7 @@ fn another_version_is_a_reason_to_run() {
             Some("Referenced Secret changed: \"tokens\""),
         ),
         (
-            "a Stack that was somebody else's before",
+            "a Stack that was taken over",
             referring().last(json!({})).config_map("sizes", "2"),
             None,
         ),
@@ -414,7 +414,7 @@ fn unwatched_secret_change_is_noticed_at_next_run() {
         Some("Referenced Secret changed: \"tokens\"")
     );
     assert_eq!(mark_before, None);
-    assert!(mark(&changed).is_some(), "its pod is made anew");
+    assert!(mark(&changed).is_some(), "its pod is replaced");
     let requested = settled().secret("tokens", "2").request("now");
     assert_eq!(cause(&requested).as_deref(), Some("Sync request: \"now\""));
     assert!(mark(&requested).is_some());
@@ -491,11 +491,7 @@ fn pod_is_replaced_only_for_changed_references() {
     let first = referring();
     assert_eq!(mark(&first), None);
     let taken_over = referring().last(json!({ "generation": 2 }));
-    assert_eq!(
-        mark(&taken_over),
-        None,
-        "nobody knows what it was made with"
-    );
+    assert_eq!(mark(&taken_over), None, "its versions are unknown");
     let settled = first.after().succeeded();
     let requested = settled.request("now");
     assert_eq!(mark(&requested), None);
@@ -561,7 +557,7 @@ fn reference_change_fixes_workspace_of_waiting_update() {
     assert_eq!(mark(&gone), second, "what is gone is no other version");
     let after = gone.secret("tokens", "1").succeeded();
     let next = after.status_at("/currentUpdate/references/configMaps/sizes");
-    assert_eq!(next, "2", "nobody knows which version the run went with");
+    assert_eq!(next, "2", "the version of the run is unknown");
 }
 
 #[test]

@@ -92,11 +92,11 @@ fn refresh_is_only_for_updates() {
         careful().spec(json!({ "preview": true })).decide().lines()[2],
         "create preview"
     );
-    let owing = careful()
+    let awaiting_destroy = careful()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
         .last(json!({ "generation": 2 }));
-    assert_eq!(owing.decide().lines()[2], CREATE_DESTROY);
+    assert_eq!(awaiting_destroy.decide().lines()[2], CREATE_DESTROY);
     let ready = careful().last(json!({}));
     assert_eq!(ready.decide().lines()[1], "status Ready");
 }

@@ -1,4 +1,4 @@
-//! Specs that can't be carried out: told by field, once.
+//! Specs that can't be carried out are reported once, by field.
 
 use super::*;
 
@@ -12,11 +12,11 @@ fn refusal(fixture: StackFixture) -> String {
     assert_eq!(settled, "settled");
     let message = message.to_owned();
     let again = fixture.seen_before().decide().lines();
-    assert_eq!(again, [rule.as_str(), "settled"], "told once");
+    assert_eq!(again, [rule.as_str(), "settled"], "reported once");
     message
 }
 
-/// In upstream's words; each of them is a test of what a spec says of its source.
+/// Upstream's words for invalid sources.
 #[test]
 fn invalid_source_is_rejected() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/b/c", "kind": "K", "name": "n" } });
@@ -59,7 +59,7 @@ fn invalid_spec_is_rejected_without_reads() {
 #[test]
 fn unused_spec_fields_are_reported_when_ready() {
     let flux = json!({ "sourceRef": { "apiVersion": "a/v1", "kind": "K", "name": "n" } });
-    let said = |fixture: StackFixture, summary: &Summary| {
+    let ready_text = |fixture: StackFixture, summary: &Summary| {
         let observed = ObservedStack::new(serde_json::from_value(fixture.stack).unwrap());
         let evaluation =
             crate::stack::finished_update::fold_finished_update(&observed, now()).unwrap();
@@ -70,17 +70,17 @@ fn unused_spec_fields_are_reported_when_ready() {
     let both = || fixture().spec(json!({ "fluxSource": flux }));
     let up_to_date =
         "True ProcessingCompleted: the stack has been processed and is up to date".to_owned();
-    assert_eq!(said(fixture(), &Summary::Ready), up_to_date);
+    assert_eq!(ready_text(fixture(), &Summary::Ready), up_to_date);
     assert_eq!(
-        said(both(), &Summary::Ready),
+        ready_text(both(), &Summary::Ready),
         format!(
             "{up_to_date}; spec.programRef is not used, because spec.fluxSource comes first: keep one source"
         )
     );
-    assert_eq!(said(both().deleting(), &Summary::Ready), up_to_date);
+    assert_eq!(ready_text(both().deleting(), &Summary::Ready), up_to_date);
     let waiting = Summary::Reconciling(StackReason::StackProcessing, "waiting".to_owned());
     assert_eq!(
-        said(both(), &waiting),
+        ready_text(both(), &waiting),
         "False NotReadyInProgress: reconciliation is in progress"
     );
 }

@@ -213,7 +213,7 @@ fn attempt_number_equals_failure_count() {
         .last_update
         .clone()
         .unwrap();
-    assert_eq!(last.failures, Some(0), "whatever came before it");
+    assert_eq!(last.failures, Some(0), "in spite of earlier failures");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn pending() -> Result<ProgramSource, SourceError> {
     Err(SourceError::Pending("waiting for the server".to_owned()))
 }
 
-/// Up to date, and the status says so.
+/// A Stack that is up to date and Ready.
 fn ready() -> StackFixture {
     fixture().last(json!({})).seen_before()
 }
@@ -34,7 +34,7 @@ fn current_stack_stays_ready_for_a_while() {
     assert_eq!(
         again.decide().lines(),
         ["source", "again in 30s"],
-        "said once"
+        "reported once"
     );
     let long = again.source(unreachable(600));
     assert_eq!(
@@ -61,7 +61,7 @@ fn outdated_stack_reports_source_problem_at_once() {
             "edited since",
             ready().with(json!({ "metadata": { "generation": 4 } })),
         ),
-        ("asked to run", ready().request("now")),
+        ("a run was requested", ready().request("now")),
         ("failed", fixture().failed(1, 5).seen_before()),
     ] {
         let outcome = fixture.source(unreachable(1)).decide();

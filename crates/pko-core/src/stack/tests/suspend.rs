@@ -47,7 +47,7 @@ fn suspended_stack_starts_nothing_and_keeps_result() {
     assert_eq!(
         suspended().decide().request_names(),
         [""; 0],
-        "nobody is asked"
+        "nothing is read"
     );
 }
 
@@ -78,9 +78,9 @@ fn resumed_stack_continues() {
 fn suspended_stack_can_be_deleted() {
     let free = suspended().deleting().last(json!({}));
     assert_eq!(free.decide().plan.rule, "release");
-    let owing = suspended()
+    let awaiting_destroy = suspended()
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting()
         .last(json!({ "generation": 2 }));
-    assert_eq!(owing.decide().lines()[2], CREATE_DESTROY);
+    assert_eq!(awaiting_destroy.decide().lines()[2], CREATE_DESTROY);
 }

@@ -89,7 +89,7 @@ fn sync_needs_update() {
             "Backoff time elapsed: 15s",
         ),
         (
-            "nobody knows when it failed",
+            "the time of the failure is unknown",
             fixture()
                 .failed(0, 0)
                 .last(json!({ "state": "failed", "lastResyncTime": null })),
@@ -121,7 +121,7 @@ fn sync_needs_no_update() {
             ready,
         ),
         (
-            "an hour ago, and no resync is wanted",
+            "an hour ago, without resyncs",
             fixture()
                 .spec(json!({ "resyncFrequencySeconds": 60 }))
                 .last(json!({})),
@@ -164,7 +164,7 @@ fn sync_needs_no_update() {
             "status Stalled UpdateFailed: preview failed 8 times; next attempt at 2023-11-15T15:26:50Z, or when the spec or source changes, again in 62010s",
         ),
         (
-            "nobody knows how it ended",
+            "its result is unknown",
             fixture().last(json!({ "state": "odd" })),
             ready,
         ),

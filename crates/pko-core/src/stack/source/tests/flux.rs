@@ -1,8 +1,8 @@
-//! Objects with artifacts: which one is meant, what counts as an artifact, and what as news of it.
+//! Objects with artifacts: the reference, the artifact, and its changes.
 
 use serde_json::{Value, json};
 
-use super::{SourceRef, wanted};
+use super::{SourceRef, source_ref};
 use crate::stack::{Artifact, FluxSourceRef, Location, SourceError, flux_source};
 
 fn reference(api_version: &str, kind: &str, name: &str) -> Value {
@@ -10,7 +10,7 @@ fn reference(api_version: &str, kind: &str, name: &str) -> Value {
 }
 
 fn flux(fields: &Value) -> FluxSourceRef {
-    match wanted(fields) {
+    match source_ref(fields) {
         Ok(Some(SourceRef::Flux(flux))) => *flux,
         other => panic!("{other:?}"),
     }
@@ -46,13 +46,13 @@ fn flux_reference_accepts_kinds_of_other_groups() {
 fn invalid_reference_has_upstreams_error() {
     for api_version in ["a/b/c", "", "group/", "/"] {
         assert_eq!(
-            wanted(&reference(api_version, "Bucket", "x")).unwrap_err(),
+            source_ref(&reference(api_version, "Bucket", "x")).unwrap_err(),
             format!(
                 "cannot process source reference: unexpected GroupVersion string: {api_version}"
             )
         );
     }
-    let empty = |kind, name| wanted(&reference("a/v1", kind, name)).unwrap_err();
+    let empty = |kind, name| source_ref(&reference("a/v1", kind, name)).unwrap_err();
     let field = "cannot process source reference: spec.fluxSource.sourceRef";
     assert_eq!(empty("", "x"), format!("{field}.kind is empty"));
     assert_eq!(empty("Bucket", ""), format!("{field}.name is empty"));
@@ -138,15 +138,15 @@ fn flux_artifact_is_used_once_stored() {
 #[test]
 fn news_are_the_first_artifact_and_another_revision() {
     let mut before = None;
-    let mut news = Vec::new();
+    let mut changes = Vec::new();
     for (state, object) in life() {
         let after = Artifact::of(&object);
         if Artifact::is_news(before.as_ref(), after.as_ref()) {
-            news.push(state);
+            changes.push(state);
         }
         before = after;
     }
-    assert_eq!(news, ["ready", "new commit"]);
+    assert_eq!(changes, ["ready", "new commit"]);
     assert!(!Artifact::is_news(before.as_ref(), None), "a loss is none");
     assert!(!Artifact::is_news(None, None));
 }
@@ -194,8 +194,8 @@ fn without_an_artifact_or_its_digest_there_is_no_source() {
 fn flux_source_keeps_folder_and_hides_address() {
     let mut fields = reference("source.toolkit.fluxcd.io/v1", "Bucket", "b");
     fields["fluxSource"]["dir"] = json!("infra/prod");
-    let (wanted, artifact) = (flux(&fields), Artifact::of(&life()[3].1));
-    let source = flux_source(artifact.as_ref(), &wanted).unwrap();
+    let (reference, artifact) = (flux(&fields), Artifact::of(&life()[3].1));
+    let source = flux_source(artifact.as_ref(), &reference).unwrap();
     let Location::Artifact(found) = source.location else {
         panic!("an artifact")
     };

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{SourceRef, wanted};
+use super::{SourceRef, source_ref};
 use crate::stack::{GitLogin, GitRevision, GitSourceRef};
 
 const COMMIT: &str = "0123456789abcdef0123456789ABCDEF01234567";
 
 fn git(fields: &Value) -> GitSourceRef {
-    match wanted(fields) {
+    match source_ref(fields) {
         Ok(Some(SourceRef::Git(git))) => *git,
         other => panic!("{other:?}"),
     }
 }
 
 fn problem(fields: &Value) -> String {
-    wanted(fields).unwrap_err()
+    source_ref(fields).unwrap_err()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn git_zero_value_is_no_repository() {
         json!({ "projectRepo": "" }),
         zeros,
     ] {
-        assert_eq!(wanted(&fields), Ok(None), "{fields}");
+        assert_eq!(source_ref(&fields), Ok(None), "{fields}");
     }
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{SourceRef, secret, wanted};
+use super::{SourceRef, secret, source_ref};
 use crate::stack::{GitLogin, SecretKey};
 
 fn login(auth: &Value) -> Result<GitLogin, String> {
     let mut fields = json!({ "projectRepo": "https://git.test/a/b", "branch": "main" });
     let auth = auth.as_object().cloned().unwrap_or_default();
     fields.as_object_mut().unwrap().extend(auth);
-    match wanted(&fields)? {
+    match source_ref(&fields)? {
         Some(SourceRef::Git(git)) => Ok(git.login),
         other => panic!("{other:?}"),
     }

@@ -22,7 +22,7 @@ fn stack(fields: &Value) -> Stack {
     serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 
-fn wanted(fields: &Value) -> Result<Option<SourceRef>, String> {
+fn source_ref(fields: &Value) -> Result<Option<SourceRef>, String> {
     SourceRef::of(&stack(fields))
 }
 
@@ -45,7 +45,7 @@ fn first_of_several_sources_is_used() {
             let part = part.as_object().cloned().unwrap_or_default();
             fields.as_object_mut().unwrap().extend(part);
         }
-        match wanted(&fields).unwrap() {
+        match source_ref(&fields).unwrap() {
             Some(SourceRef::Git(_)) => "git",
             Some(SourceRef::Flux(_)) => "flux",
             Some(SourceRef::Program(_)) => "program",

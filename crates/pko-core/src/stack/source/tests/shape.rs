@@ -1,4 +1,4 @@
-//! What a Workspace is told of a repository, exactly as upstream stores it.
+//! The repository in a Workspace, exactly as upstream stores it.
 
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ fn github_app_requires_all_three_keys() {
     assert_eq!(auth(&app(&json!({ "type": "Secret" }))), Value::Null);
 }
 
-/// All that is named is handed on; what the object says comes over the Secret's own.
+/// All credentials are passed on. Those of `gitAuth` replace those of the Secret.
 #[test]
 fn git_auth_overrides_git_auth_secret() {
     let object = json!({ "accessToken": secret("s", "token"), "sshAuth": { "sshPrivateKey": secret("s", "key") } });

@@ -15,7 +15,7 @@ pub(super) fn merged(template: Value) -> Value {
     workspace(&with_template(json!({ "spec": template })))["spec"].clone()
 }
 
-/// What a user is told, with nothing applied.
+/// The message, with nothing applied.
 fn refusal(fixture: &StackFixture) -> String {
     let outcome = fixture.decide();
     assert_eq!(outcome.request_names(), ["source"], "nothing is applied");
@@ -256,7 +256,7 @@ fn volume_with_second_source_keeps_both() {
     assert_eq!(
         *volumes,
         json!([{ "name": "secret-s", "emptyDir": {}, "secret": { "secretName": "s" } }]),
-        "which the API server refuses, and says so"
+        "which the API server rejects"
     );
 }
 
@@ -376,11 +376,16 @@ fn invalid_merged_workspace_is_named() {
     }
 }
 
-/// A Stack for which nothing was ever run goes whatever its template says.
+/// A Stack that never ran anything is released in spite of its template.
 #[test]
 fn invalid_template_does_not_block_stack_delete() {
     let fixture = with_template(json!({ "spec": { "image": 1 } }))
         .spec(json!({ "destroyOnFinalize": true }))
         .deleting();
-    assert!(fixture.decide().lines().contains(&"let go".to_owned()));
+    assert!(
+        fixture
+            .decide()
+            .lines()
+            .contains(&"remove finalizer".to_owned())
+    );
 }

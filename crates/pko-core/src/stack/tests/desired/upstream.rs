@@ -119,13 +119,14 @@ fn upstream_stacks_keep_stored_updates() {
             serde_json::from_value(stored["spec"]["type"].clone()).unwrap();
         let current = pko_api::pulumi::v1::CurrentUpdate::default();
         let name = UpdateName::of(&observed.stack, None, &operation, &current);
-        let wanted = DesiredUpdate {
+        let desired_update = DesiredUpdate {
             operation,
             message: stored["spec"]["message"].as_str().unwrap(),
             urgency: Urgency::Change,
             name,
         };
-        let made = serde_json::to_value(desired::update(&observed, &wanted).unwrap()).unwrap();
+        let made =
+            serde_json::to_value(desired::update(&observed, &desired_update).unwrap()).unwrap();
         assert_eq!(made["spec"], stored["spec"], "{stack_name}");
         for field in ["namespace", "labels", "ownerReferences"] {
             assert_eq!(
@@ -152,7 +153,7 @@ fn upstream_stacks_keep_stored_updates() {
     }
 }
 
-/// Whatever upstream's documents show is a Workspace in the end.
+/// All examples of upstream's documents give a Workspace.
 #[test]
 fn documented_stacks_have_workspaces() {
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

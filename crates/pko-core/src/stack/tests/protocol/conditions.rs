@@ -183,7 +183,7 @@ fn rows() -> Vec<(StackReason, &'static str, StackFixture)> {
         (
             NamespaceTerminating,
             "Stalled: namespace \"shop\" is terminating",
-            owing().workspace_refused(Refusal::NamespaceTerminating),
+            awaiting_destroy().workspace_refused(Refusal::NamespaceTerminating),
         ),
         // Upstream has the reason and never sets it.
         (
@@ -210,8 +210,8 @@ fn reason_messages_begin_as_upstreams() {
         assert_eq!(ready["status"], "False", "{reason}");
         assert_eq!(why["reason"], reason.as_str(), "{conditions}");
         let (kind, message) = (why["type"].as_str(), why["message"].as_str());
-        let said = format!("{}: {}", kind.unwrap(), message.unwrap());
-        assert!(said.starts_with(expected), "{reason}: {said}");
+        let shown = format!("{}: {}", kind.unwrap(), message.unwrap());
+        assert!(shown.starts_with(expected), "{reason}: {shown}");
     }
 }
 

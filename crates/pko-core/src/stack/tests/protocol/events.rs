@@ -20,9 +20,9 @@ fn rows() -> Vec<(StackEvent, &'static str, StackFixture)> {
         .spec(json!({ "outputsTo": [{ "kind": "Secret", "name": "o" }] }))
         .current(ended(false));
     unpublished.update.as_mut().unwrap()["status"]["outputs"] = json!("demo-2-stack-outputs");
-    unpublished.published = Err("the Secret \"o\" is somebody else's".to_owned());
+    unpublished.published = Err("the Secret \"o\" belongs to another owner".to_owned());
     let destroyed = |failed| {
-        let mut fixture = owing().current(ended(failed));
+        let mut fixture = awaiting_destroy().current(ended(failed));
         fixture.update.as_mut().unwrap()["spec"]["type"] = json!("destroy");
         fixture
     };
@@ -71,7 +71,7 @@ fn rows() -> Vec<(StackEvent, &'static str, StackFixture)> {
         // Ours: upstream defines it, and has no outputs that could not be written.
         (
             StackEvent::StackOutputRetrievalFailure,
-            "event! StackOutputRetrievalFailure: the Secret \"o\" is somebody else's",
+            "event! StackOutputRetrievalFailure: the Secret \"o\" belongs to another owner",
             unpublished,
         ),
     ]
@@ -93,7 +93,7 @@ fn events_are_not_repeated() {
     assert_eq!(
         events(&waiting),
         [""; 0],
-        "an update is told of when it starts"
+        "an update is reported when it starts"
     );
     for (event, text, fixture) in rows() {
         let mut again = fixture.seen_before();
@@ -112,16 +112,16 @@ fn condition_only_facts_have_no_event() {
         ("the Workspace failed", unready("InstallationFailed", true)),
         ("it failed too often", failed_just_now("up", 3, None)),
         (
-            "the namespace goes",
-            owing().workspace_refused(Refusal::NamespaceTerminating),
+            "the namespace is terminating",
+            awaiting_destroy().workspace_refused(Refusal::NamespaceTerminating),
         ),
-        ("it is let go", deleted),
+        ("it is released", deleted),
     ] {
         assert_eq!(events(&fixture), [""; 0], "{sentence}");
     }
 }
 
-/// Upstream defines these, and has never told of them.
+/// Upstream defines these and never emits them.
 #[test]
 fn events_have_table_rows_or_are_unused() {
     let never = [

@@ -9,8 +9,8 @@ mod requeue;
 
 use super::*;
 
-/// A Stack that is deleted and owes a destroy for what was applied before.
-fn owing() -> StackFixture {
+/// A deleted Stack that needs a destroy for an earlier update.
+fn awaiting_destroy() -> StackFixture {
     fixture()
         .deleting()
         .spec(json!({ "destroyOnFinalize": true }))
@@ -47,7 +47,7 @@ fn unready(reason: &str, stalled: bool) -> StackFixture {
     fixture().workspace(json!({ "status": { "conditions": conditions } }))
 }
 
-/// Waits for `base`, of which nobody knows anything.
+/// Has the prerequisite `base`, which does not exist.
 fn waiting_for_base() -> StackFixture {
     let mut fixture = fixture().spec(json!({ "prerequisites": [{ "name": "base" }] }));
     let error = "stacks.pulumi.com \"base\" not found".to_owned();

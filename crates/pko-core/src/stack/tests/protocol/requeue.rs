@@ -1,4 +1,4 @@
-//! When a Stack is looked at again.
+//! When a Stack is reconciled again.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn requeue_delays_match_situation() {
             .status(json!({ "lastUpdate": { "type": "destroy" } }))
     };
     for (situation, fixture, expected) in [
-        ("let go already", fixture().deleting().unheld(), "settled"),
+        ("already released", fixture().deleting().unheld(), "settled"),
         (
             "the current Update runs",
             fixture().current(running()),
@@ -35,7 +35,7 @@ fn requeue_delays_match_situation() {
             fixture().spec(json!({ "envRefs": { "A": { "type": "Env" } } })),
             "settled",
         ),
-        // Upstream never looks again, not even after the Secret that was missing was made.
+        // Upstream never retries, not even after the missing Secret was created.
         (
             "what the spec names is wrong",
             invalid_source(),
@@ -64,8 +64,8 @@ fn requeue_delays_match_situation() {
             "again in 30s",
         ),
         (
-            "the namespace goes",
-            owing().workspace_refused(Refusal::NamespaceTerminating),
+            "the namespace is terminating",
+            awaiting_destroy().workspace_refused(Refusal::NamespaceTerminating),
             "again in 30s",
         ),
         (
@@ -96,7 +96,7 @@ fn requeue_delays_match_situation() {
             "settled",
         ),
         ("a destroy failed once", destroyed(1, 10), "again in 20s"),
-        // Upstream looks once in a second from then on, and never tries again.
+        // Upstream reconciles every second from then on, and never retries.
         (
             "a destroy failed too often",
             destroyed(4, 10),

@@ -49,7 +49,7 @@ fn scenarios_60_to_62_variables() {
     ]);
 }
 
-/// Upstream says no more than the first half: nobody knows which of them it means.
+/// Upstream reports only the first half, without the reference.
 #[test]
 fn scenarios_63_64_70_and_71_unresolvable_references() {
     let env = json!({ "type": "Env", "env": { "name": "HOME" } });

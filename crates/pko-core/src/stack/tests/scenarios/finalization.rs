@@ -6,7 +6,7 @@ fn deleted() -> StackFixture {
     fixture().deleting()
 }
 
-fn owing() -> StackFixture {
+fn awaiting_destroy() -> StackFixture {
     deleted().spec(json!({ "destroyOnFinalize": true }))
 }
 
@@ -21,7 +21,10 @@ fn started(number: u16, fixture: &StackFixture, trigger: &str) {
     );
     let detected = format!("event StackUpdateDetected: {trigger}");
     assert!(lines.contains(&detected), "{number}: {lines:?}");
-    assert!(!lines.contains(&LET_GO.to_owned()), "{number}: it is held");
+    assert!(
+        !lines.contains(&REMOVE_FINALIZER.to_owned()),
+        "{number}: its finalizer stays"
+    );
     let update = outcome.created();
     let finalizers = update.metadata.finalizers.clone().unwrap();
     assert_eq!(finalizers, ["finalizer.stack.pulumi.com"], "{number}");
@@ -52,19 +55,24 @@ fn scenarios_2_to_4_and_9_a_stack_goes_or_waits() {
         ),
         (
             4,
-            "no destroy is wanted",
+            "no destroy is requested",
             deleted().last(json!({ "generation": 2 })),
-            &["status Ready", "release demo-1", LET_GO, "settled"],
+            &[
+                "status Ready",
+                "release demo-1",
+                REMOVE_FINALIZER,
+                "settled",
+            ],
         ),
         (
             9,
             "the destroy of this generation succeeded",
-            owing().last(json!({ "type": "destroy" })),
+            awaiting_destroy().last(json!({ "type": "destroy" })),
             &[
                 "status Ready",
                 "release demo-1",
                 "delete workspace",
-                LET_GO,
+                REMOVE_FINALIZER,
                 "settled",
             ],
         ),
@@ -74,10 +82,10 @@ fn scenarios_2_to_4_and_9_a_stack_goes_or_waits() {
 #[test]
 fn scenarios_5_to_7_a_destroy_is_started() {
     // Upstream destroys a Stack that never ran as well: something may be in its backend.
-    started(5, &owing(), "Initial stack update");
-    let applied = owing().last(json!({ "generation": 2 }));
+    started(5, &awaiting_destroy(), "Initial stack update");
+    let applied = awaiting_destroy().last(json!({ "generation": 2 }));
     started(6, &applied, "Stack marked for deletion");
-    let failed = owing()
+    let failed = awaiting_destroy()
         .failed(1, 3_600)
         .status(json!({ "lastUpdate": { "type": "destroy" } }));
     started(7, &failed, "Backoff time elapsed: 30s");

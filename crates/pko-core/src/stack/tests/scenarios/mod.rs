@@ -13,7 +13,7 @@ mod updates;
 
 use super::*;
 
-const LET_GO: &str = "let go";
+const REMOVE_FINALIZER: &str = "remove finalizer";
 /// A Workspace's own events end the wait; this is for one that was missed.
 const LOOK_AGAIN: &str = "again in 20s";
 

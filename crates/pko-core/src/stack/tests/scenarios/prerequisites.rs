@@ -1,4 +1,4 @@
-//! The Stacks that come first; the requirement is empty unless it is said.
+//! Prerequisites. The requirement is empty unless it is given.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn scenarios_42_to_46_and_48_a_stack_waits() {
         ),
         (
             45,
-            "it was asked to run since",
+            "a run was requested since",
             base(json!({}), json!({}), request("now")),
             &[unfinished, IN_FIVE_MINUTES],
         ),

@@ -179,7 +179,7 @@ const PLACES: &[TestLocation] = &[
         "pko-core/src/workspace/tests.rs",
         &[("workspace_with_unreachable_agent_is_not_ready", &[137])],
     ),
-    // What a spec says of its source.
+    // The source in a spec.
     (
         "pko-core/src/stack/source/tests/login.rs",
         &[

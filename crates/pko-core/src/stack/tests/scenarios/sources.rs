@@ -44,12 +44,12 @@ fn scenario_51_no_source_at_all() {
 #[test]
 fn scenario_52_the_very_object_is_asked_for() {
     let requests = flux().decide().requests;
-    let Some(StackStep::Read(StackRead::Source(SourceRef::Flux(wanted)))) = requests.first() else {
+    let Some(StackStep::Read(StackRead::Source(SourceRef::Flux(source)))) = requests.first() else {
         panic!("{requests:?}")
     };
-    assert_eq!(wanted.api_version(), "source.toolkit.fluxcd.io/v1");
-    assert_eq!(wanted.kind, "GitRepository");
-    assert_eq!(wanted.name, "infra");
+    assert_eq!(source.api_version(), "source.toolkit.fluxcd.io/v1");
+    assert_eq!(source.kind, "GitRepository");
+    assert_eq!(source.name, "infra");
 }
 
 /// Upstream never looks again where it calls the spec invalid, not even after the Secret that was

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The Workspace is not ready, so that what is wanted is seen and nothing is started.
+/// The Workspace is not ready, so the need for an update is visible and none starts.
 fn unready() -> StackFixture {
     fixture().workspace(json!({ "status": { "conditions": [] } }))
 }
@@ -66,7 +66,7 @@ fn scenarios_21_24_27_to_29_and_33_an_update_is_wanted() {
 
 #[test]
 fn scenarios_22_23_25_and_26_a_failure_is_waited_out() {
-    // Upstream's condition ends where ours says what comes next.
+    // Ours continues with the next attempt.
     let waits: &[&str] = &[
         "status Reconciling RetryingAfterFailure: 2 update failure(s); next attempt at 2023-11-14T22:14:50Z, or when the spec or source changes",
         "again in 90s",

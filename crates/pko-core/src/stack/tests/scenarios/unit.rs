@@ -16,7 +16,7 @@ fn trigger(fixture: &StackFixture) -> Option<String> {
     outcome
 }
 
-fn owing() -> StackFixture {
+fn awaiting_destroy() -> StackFixture {
     fixture()
         .deleting()
         .spec(json!({ "destroyOnFinalize": true }))
@@ -53,25 +53,25 @@ fn scenarios_74_to_79_a_first_update_a_new_spec_a_deletion() {
         (
             76,
             "another generation, deleting",
-            owing().last(json!({ "generation": 2 })),
+            awaiting_destroy().last(json!({ "generation": 2 })),
             marked,
         ),
         (
             77,
             "deleting, the last up succeeded at this commit",
-            owing().last(json!({})),
+            awaiting_destroy().last(json!({})),
             marked,
         ),
         (
             78,
             "deleting, the last up succeeded, and there are no commits",
-            sourceless(owing().last(unknown_revisions())),
+            sourceless(awaiting_destroy().last(unknown_revisions())),
             marked,
         ),
         (
             79,
             "deleting, the last destroy succeeded",
-            owing().last(json!({ "type": "destroy" })),
+            awaiting_destroy().last(json!({ "type": "destroy" })),
             None,
         ),
     ] {
@@ -121,7 +121,12 @@ fn scenarios_84_to_89_after_a_failure() {
     let detected = Some("New commit detected: \"new-sha\"");
     for (number, sentence, fixture, expected) in [
         (84, "just now", fixture().failed(0, 0), None),
-        (85, "just now, deleting", owing().failed(0, 0), None),
+        (
+            85,
+            "just now, deleting",
+            awaiting_destroy().failed(0, 0),
+            None,
+        ),
         (
             86,
             "an hour ago",
@@ -137,12 +142,12 @@ fn scenarios_84_to_89_after_a_failure() {
         (
             88,
             "just now, another commit, deleting",
-            owing().failed(0, 0).source(new()),
+            awaiting_destroy().failed(0, 0).source(new()),
             detected,
         ),
         (
             89,
-            "in a way that nobody knows",
+            "in an unknown way",
             fixture().last(json!({ "state": "odd" })),
             None,
         ),
@@ -159,7 +164,7 @@ fn project() -> Value {
     json!({ "projectInfo": { "name": "hello", "runtime": "yaml" } })
 }
 
-/// A destroy works on the state alone where it can: then nobody is asked for the source.
+/// A destroy works on the state alone if it can, and then does not read the source.
 #[test]
 fn scenarios_90_and_92_a_destroy_without_source() {
     let applied = |fixture: StackFixture| fixture.last(json!({ "generation": 2 }));
@@ -169,13 +174,23 @@ fn scenarios_90_and_92_a_destroy_without_source() {
         (
             90,
             "the program is run",
-            known(owing().spec(json!({ "runProgram": true }))),
+            known(awaiting_destroy().spec(json!({ "runProgram": true }))),
             false,
         ),
-        (90, "the project is not known", applied(owing()), false),
-        (90, "otherwise", known(owing()), true),
+        (
+            90,
+            "the project is not known",
+            applied(awaiting_destroy()),
+            false,
+        ),
+        (90, "otherwise", known(awaiting_destroy()), true),
         (92, "it is not deleted", known(fixture()), false),
-        (92, "the project is not known", applied(owing()), false),
+        (
+            92,
+            "the project is not known",
+            applied(awaiting_destroy()),
+            false,
+        ),
     ] {
         let requests = fixture.decide();
         assert_eq!(
@@ -195,16 +210,16 @@ fn scenarios_90_and_92_a_destroy_without_source() {
             "{number}: {sentence}"
         );
     }
-    let spec = workspace(&known(owing()))["spec"]["projectInfo"].clone();
+    let spec = workspace(&known(awaiting_destroy()))["spec"]["projectInfo"].clone();
     assert_eq!(spec, project()["projectInfo"], "92");
     for (sentence, fields) in [
         (
-            "no destroy is wanted",
+            "no destroy is requested",
             json!({ "destroyOnFinalize": false }),
         ),
         ("it previews", json!({ "preview": true })),
     ] {
-        let free = known(owing().spec(fields)).status(json!({ "applied": false }));
+        let free = known(awaiting_destroy().spec(fields)).status(json!({ "applied": false }));
         assert_eq!(
             free.decide().request_names(),
             [""; 0],
@@ -288,7 +303,7 @@ fn scenarios_97_to_99_a_workspace_that_stalls() {
 #[test]
 fn scenario_100_a_destroy_does_not_need_the_program_that_is_gone() {
     let gone = || {
-        owing()
+        awaiting_destroy()
             .last(json!({ "generation": 2 }))
             .status(project())
             .source(unavailable("unable to retrieve program for stack"))
@@ -311,7 +326,7 @@ fn scenarios_101_and_102_what_keeps_a_stack_from_going() {
         (
             101,
             "the destroy failed just now",
-            owing()
+            awaiting_destroy()
                 .failed(1, 0)
                 .status(json!({ "lastUpdate": { "type": "destroy" } })),
             &[
@@ -321,8 +336,8 @@ fn scenarios_101_and_102_what_keeps_a_stack_from_going() {
         ),
         (
             102,
-            "the namespace goes, and takes no Workspace",
-            owing()
+            "the namespace is terminating and accepts no Workspace",
+            awaiting_destroy()
                 .last(json!({ "generation": 2 }))
                 .workspace_refused(Refusal::NamespaceTerminating),
             &[

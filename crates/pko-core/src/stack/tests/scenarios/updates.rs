@@ -55,6 +55,11 @@ fn scenarios_40_and_41_a_preview() {
         preview()
             .deleting()
             .last(json!({ "generation": 2, "type": "preview" })),
-        &["status Ready", "release demo-1", LET_GO, "settled"],
+        &[
+            "status Ready",
+            "release demo-1",
+            REMOVE_FINALIZER,
+            "settled",
+        ],
     )]);
 }
