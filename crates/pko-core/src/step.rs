@@ -80,7 +80,7 @@ pub trait Machine: Sized + 'static {
     }
 
     /// Effects that must not be lost when a request failed and the pass ends without a plan.
-    fn unsaved(&self, _now: Timestamp) -> Vec<Self::Effect> {
+    fn unsaved_effects(&self, _now: Timestamp) -> Vec<Self::Effect> {
         Vec::new()
     }
 

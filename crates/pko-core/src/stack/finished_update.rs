@@ -142,11 +142,11 @@ fn take_outputs(
     }
     match &evaluation.observed.published {
         Fact::Unknown => Err(StackStep::Write(StackWrite::PublishOutputs(secret))),
-        Fact::Known(published) => Ok(joined(left_out, published.clone().err())),
+        Fact::Known(published) => Ok(join_remarks(left_out, published.clone().err())),
     }
 }
 
-fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+fn join_remarks(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
         (Some(one), Some(other)) => Some(format!("{one}; {other}")),
         (one, other) => one.or(other),

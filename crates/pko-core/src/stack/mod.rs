@@ -154,7 +154,7 @@ impl Machine for ObservedStack {
         }
     }
 
-    fn unsaved(&self, now: Timestamp) -> Vec<StackEffect> {
+    fn unsaved_effects(&self, now: Timestamp) -> Vec<StackEffect> {
         match self.decide(now) {
             // The status that a write publishes has the result already. Another patch would undo
             // it.

@@ -1,4 +1,4 @@
-//! What a Stack needs to know of the Stacks that come first.
+//! The part of prerequisites that their dependents read.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pko_api::{
@@ -7,11 +7,11 @@ use pko_api::{
     pulumi::v1::{StackSpec, StackStatus},
 };
 
-/// How many Stacks are looked at that come first, the direct ones before others.
+/// The most prerequisites that are read, the direct ones before others.
 pub const MAX_PREREQUISITES: usize = 1_000;
 
-/// The part of a Stack that its dependents decide on, without its config, templates and outputs: these can be large,
-/// and a Stack may have many others before it.
+/// The part of a Stack that its dependents decide on, without its config, templates and outputs:
+/// these can be large, and a Stack may have many others before it.
 #[must_use]
 pub fn prerequisite_view(stack: &Stack) -> Stack {
     let metadata = &stack.metadata;

@@ -1,5 +1,5 @@
-//! Stack outputs as the status shows them: secret ones are masked, and what would make the Stack too
-//! large to be read or written is left out.
+//! Stack outputs in the status: secret ones are masked, and those that would make the Stack too
+//! large to read or write are omitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use serde_json::Value;
 
 use super::StackOutputs;
 
-/// How deep a shown output is nested at most.
+/// The deepest nesting of an output.
 const MAX_DEPTH: usize = 64;
-/// What all shown outputs have together at most: a Stack is read often, and etcd takes 1.5 MiB.
+/// The limit for all outputs together: a Stack is read often, and etcd accepts 1.5 MiB.
 const MAX_BYTES: usize = 256 * 1024;
-/// The same for values, which take more memory than text if they are short.
+/// The limit for the number of values: short ones take more memory than their text.
 const MAX_VALUES: usize = 50_000;
-/// How many outputs a remark names.
+/// The most outputs that a remark names.
 const NAMED: usize = 5;
 
 /// The outputs in the Secret of an Update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShownOutputs {
     pub values: StackOutputs,
-    /// Which outputs are left out, and why.
+    /// Which outputs are omitted, and why.
     pub remark: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl From<StackOutputs> for ShownOutputs {
     }
 }
 
-/// What the status shows of the outputs in the Secret of an Update.
+/// The outputs in the Secret of an Update, as the status shows them.
 #[must_use]
 pub fn shown_outputs(secret: &Secret) -> ShownOutputs {
     let masked = masked_keys(secret);
@@ -66,7 +66,7 @@ fn masked_keys(secret: &Secret) -> Option<BTreeSet<String>> {
     serde_json::from_str(annotations.get(annotations::SECRET_OUTPUTS)?).ok()
 }
 
-/// What is used of the space that all outputs share.
+/// The used part of the limits.
 #[derive(Default)]
 struct Space {
     bytes: usize,

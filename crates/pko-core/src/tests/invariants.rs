@@ -330,8 +330,8 @@ fn update_is_named_before_it_is_created(pass: &Reconciliation<stack::StackEffect
     }
 }
 
-/// The finalizer is removed after a successful destroy, or if none is needed: it was not requested, or
-/// nothing was ever applied.
+/// The finalizer is removed after a successful destroy, or if none is needed: it was not requested,
+/// or nothing was ever applied.
 fn no_destroy_is_missing(before: &Stack, pass: &Reconciliation<stack::StackEffect>) {
     let needs_destroy = stack::ObservedStack::new(before.clone()).needs_destroy();
     let written = pass.plan.effects.iter().find_map(|effect| match effect {

@@ -17,7 +17,8 @@ use crate::{
     workspace::{AgentError, RuntimeState, SetupStage, SetupState},
 };
 
-/// One step of a walk: an event for a Stack after some time, and the number of passes that may follow.
+/// One step of a walk: an event for a Stack after some time, and the number of passes that may
+/// follow.
 #[derive(Clone, Debug)]
 pub(super) struct WalkStep {
     stack: usize,
@@ -27,7 +28,8 @@ pub(super) struct WalkStep {
 }
 
 impl WalkStep {
-    /// Whether nothing happens. Shrinking turns a step that a failure does not need into such a step.
+    /// Whether nothing happens. Shrinking turns a step that a failure does not need into such a
+    /// step.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.event, RandomEvent::Nothing) && self.passes == 0
     }

@@ -223,7 +223,8 @@ fn add_update(cluster: &mut SimulatedCluster, state: &str, operation: &str, dele
         .insert("demo-1".to_owned(), serde_json::from_value(update).unwrap());
 }
 
-/// Adds the Workspace that the Stack would apply, in this state, about the current generation or an older one.
+/// Adds the Workspace that the Stack would apply, in this state, about the current generation or an
+/// older one.
 fn add_workspace(cluster: &mut SimulatedCluster, state: &str, current: bool) {
     let mut applied = cluster.clone();
     applied.refusal = None;

@@ -1,8 +1,9 @@
-//! Random walks of user actions, faults and time. After a walk the faults end and every Stack settles:
-//! it is ready, reports what it waits for, or is deleted. Then nothing is written any more.
+//! Random walks of user actions, faults and time. After a walk the faults end and every Stack
+//! settles: it is ready, reports what it waits for, or is deleted. Then nothing is written any
+//! more.
 //!
-//! A failure names its seed, which `PKO_SEED` replays (a range works, too), and the shortest walk that
-//! fails.
+//! A failure names its seed, which `PKO_SEED` replays (a range works, too), and the shortest walk
+//! that fails.
 
 use std::{env, thread};
 
@@ -205,8 +206,8 @@ fn assert_nothing_is_orphaned(namespace: &SimulatedNamespace) {
     }
 }
 
-/// Neither another pass nor time alone causes a write, unless a retry, a resync or the expiry of an Update is
-/// due.
+/// Neither another pass nor time alone causes a write, unless a retry, a resync or the expiry of an
+/// Update is due.
 fn assert_no_writes(namespace: &mut SimulatedNamespace) {
     let writes = namespace.writes();
     namespace.reconcile_all();

@@ -1,5 +1,5 @@
-//! A simulated cluster: it responds to the machines' requests and carries out their effects. Writes go
-//! through JSON, as in a real cluster, and the manager may crash at any of them.
+//! A simulated cluster: it responds to the machines' requests and carries out their effects. Writes
+//! go through JSON, as in a real cluster, and the manager may crash at any of them.
 
 use std::collections::BTreeMap;
 
@@ -295,8 +295,8 @@ impl SimulatedCluster {
         self.collect();
     }
 
-    /// Removes owner references to a deleted object, as the garbage collector does. An object that loses its last
-    /// owner is deleted.
+    /// Removes owner references to a deleted object, as the garbage collector does. An object that
+    /// loses its last owner is deleted.
     fn disown(&mut self, kind: &str) {
         let now = self.now;
         for update in self.updates.values_mut() {
@@ -325,7 +325,8 @@ impl SimulatedCluster {
             .retain(|_, update| !is_collectable(&update.metadata));
     }
 
-    /// Deletes what a Stack in foreground deletion owns, and then the garbage collector's finalizer.
+    /// Deletes what a Stack in foreground deletion owns, and then the garbage collector's
+    /// finalizer.
     fn collect_in_foreground(&mut self) {
         let metadata = self.stack.as_ref().map(|stack| &stack.metadata);
         let metadata = metadata.filter(|metadata| metadata.deletion_timestamp.is_some());
@@ -432,7 +433,8 @@ impl SimulatedCluster {
         }
     }
 
-    /// The Updates that have our finalizer and are not current: the last one, and for a deletion all.
+    /// The Updates that have our finalizer and are not current: the last one, and for a deletion
+    /// all.
     fn unreleased(&self) -> Vec<String> {
         let stack = self.stack.as_ref().unwrap();
         let is_deleting = stack.metadata.deletion_timestamp.is_some();
@@ -457,7 +459,7 @@ impl SimulatedCluster {
         requests: BTreeMap<&'static str, usize>,
         write_requests: usize,
     ) -> Result<Reconciliation<stack::StackEffect>, Crashed> {
-        let effects = observed.unsaved(self.now);
+        let effects = observed.unsaved_effects(self.now);
         for effect in &effects {
             self.carry_out_for_stack(effect)?;
         }

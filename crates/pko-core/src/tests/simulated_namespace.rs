@@ -1,5 +1,5 @@
-//! A namespace with several Stacks, each in its own simulated cluster. An object is reconciled after a watch
-//! event or at its requeue deadline, as by a controller.
+//! A namespace with several Stacks, each in its own simulated cluster. An object is reconciled
+//! after a watch event or at its requeue deadline, as by a controller.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ pub(super) struct SimulatedNamespace {
     /// When each object is reconciled next.
     due: BTreeMap<Key, Timestamp>,
     watched: Vec<WatchedObjects>,
-    /// Whether changes of an object wake the objects that wait for it. Without that, only deadlines do.
+    /// Whether changes of an object wake the objects that wait for it. Without that, only deadlines
+    /// do.
     pub(super) is_watching: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The run of an Update starts once, in spite of faults of the manager, the pod, the connection and the
-//! objects; and every Update that is not complete has a requeue deadline.
+//! The run of an Update starts once, in spite of faults of the manager, the pod, the connection and
+//! the objects; and every Update that is not complete has a requeue deadline.
 
 use pko_api::names::{annotations, conditions::ConditionType};
 use proptest::prelude::*;

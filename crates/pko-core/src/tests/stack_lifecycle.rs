@@ -1,4 +1,5 @@
-//! The life cycle of a Stack, with the invariants checked at each step and a crash of the manager at each write.
+//! The life cycle of a Stack, with the invariants checked at each step and a crash of the manager
+//! at each write.
 
 use pko_api::{
     auto::v1alpha1::OperationType::{Destroy, Up},
@@ -45,8 +46,8 @@ pub(super) fn reconcile_round(cluster: &mut SimulatedCluster) -> Result<Option<i
     Ok(soonest)
 }
 
-/// Reconciles everything until the goal is reached. If nothing happens, the time advances to the next deadline.
-/// A manager that crashes restarts.
+/// Reconciles everything until the goal is reached. If nothing happens, the time advances to the
+/// next deadline. A manager that crashes restarts.
 pub(super) fn until(
     cluster: &mut SimulatedCluster,
     goal: &str,

@@ -1,9 +1,9 @@
-//! States in which upstream's operator stays stuck, runs too often or loses a result. The numbers are
-//! those of its known weaknesses and of its users' wishes.
+//! States in which upstream's operator stays stuck, runs too often or loses a result. The numbers
+//! are those of its known weaknesses and of its users' wishes.
 //!
-//! Tests with an API server cover undecodable objects beside valid ones (weakness 1), deleted objects
-//! in caches (8), runs that outlive the manager (wish 2), locks of killed processes (wish 5, its other
-//! half) and pending operations (wish 8).
+//! Tests with an API server cover undecodable objects beside valid ones (weakness 1), deleted
+//! objects in caches (8), runs that outlive the manager (wish 2), locks of killed processes (wish
+//! 5, its other half) and pending operations (wish 8).
 
 use jiff::SignedDuration;
 use pko_api::{
@@ -389,8 +389,9 @@ fn foreign_lock_stays_and_is_reported() {
     }
 }
 
-/// Found by a walk: the response to the creation of an Update was lost in a pass that had recorded the previous
-/// one. The effects of that pass must not remove the name of the new Update, which would run beside the next.
+/// Found by a walk: the response to the creation of an Update was lost in a pass that had recorded
+/// the previous one. The effects of that pass must not remove the name of the new Update, which
+/// would run beside the next.
 #[test]
 fn update_with_lost_create_response_is_found() {
     let mut cluster = new(&json!({}));
@@ -407,8 +408,8 @@ fn update_with_lost_create_response_is_found() {
     assert!(!cluster.has_resources);
 }
 
-/// Found by a walk: a Stack whose finalizer was removed by hand, as the message about a terminating namespace
-/// suggests, left an Update that could not be deleted, and neither could its namespace.
+/// Found by a walk: a Stack whose finalizer was removed by hand, as the message about a terminating
+/// namespace suggests, left an Update that could not be deleted, and neither could its namespace.
 #[test]
 fn update_of_stack_without_finalizer_is_released() {
     let mut cluster = new(&json!({}));
@@ -421,8 +422,8 @@ fn update_of_stack_without_finalizer_is_released() {
     });
 }
 
-/// Found by a walk: the same while the garbage collector keeps the Stack until the Update is deleted, and the
-/// Update was kept until the Stack had recorded it.
+/// Found by a walk: the same while the garbage collector keeps the Stack until the Update is
+/// deleted, and the Update was kept until the Stack had recorded it.
 #[test]
 fn update_of_foreground_deleted_stack_is_released() {
     let mut cluster = new(&json!({}));
@@ -433,8 +434,8 @@ fn update_of_foreground_deleted_stack_is_released() {
     wait_until_deleted(&mut cluster);
 }
 
-/// Found by a walk: the Workspace that is created during a foreground deletion has no owner, and stayed after the
-/// garbage collector had removed its finalizer.
+/// Found by a walk: the Workspace that is created during a foreground deletion has no owner, and
+/// stayed after the garbage collector had removed its finalizer.
 #[test]
 fn workspace_of_foreground_delete_is_removed() {
     let mut cluster = new(&json!({}));

@@ -145,7 +145,7 @@ async fn plan<R: Reconciler>(
 /// Saves results that an interrupted reconcile must not lose. If that fails too, the next reconcile
 /// finds them again.
 async fn save_results<R: Reconciler>(reconciler: &R, observed: &R::Observed) {
-    for effect in observed.unsaved(Timestamp::now()) {
+    for effect in observed.unsaved_effects(Timestamp::now()) {
         if let Err(error) = reconciler.perform(observed, effect).await {
             tracing::warn!(%error, "Failed to save a result; the next reconcile finds it again");
             return;

@@ -3,8 +3,8 @@
 use pko_api::Stack;
 use serde_json::Value;
 
-/// A parser of protobuf's messages gives up at a hundred of them within each other, and a level of JSON
-/// takes three.
+/// A parser of protobuf's messages gives up at a hundred of them within each other, and a level of
+/// JSON takes three.
 const MAX_CONFIG_DEPTH: usize = 30;
 
 /// A config value that no agent can read.

@@ -165,8 +165,8 @@ fn cycle_message(evaluation: &StackEvaluation, stacks: &Prerequisites) -> Option
     ))
 }
 
-/// Searches depth first. It uses a list instead of the call stack, because a chain may be as long as a
-/// namespace has Stacks.
+/// Searches depth first. It uses a list instead of the call stack, because a chain may be as long
+/// as a namespace has Stacks.
 fn path_back<'stacks>(
     own: &'stacks str,
     stack: &'stacks Stack,

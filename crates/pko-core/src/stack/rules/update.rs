@@ -38,13 +38,13 @@ const FAILED_AGAIN: Duration = Duration::from_secs(10);
 /// may never become ready again.
 pub(in crate::stack) fn cancel_unneeded(evaluation: &StackEvaluation) -> Option<StackStep> {
     evaluation.status.current_update.as_ref()?;
-    let name = unneeded(evaluation)?;
+    let name = unneeded_update(evaluation)?;
     let status = evaluation.status_with(&processing());
     let cancel = [StackEffect::DeleteUpdate(name)];
     Some(evaluation.plan(status, cancel, None, Requeue::after(WAIT)))
 }
 
-fn unneeded(evaluation: &StackEvaluation) -> Option<String> {
+fn unneeded_update(evaluation: &StackEvaluation) -> Option<String> {
     let Fact::Known(Some(update)) = &evaluation.observed.current_update else {
         return None;
     };

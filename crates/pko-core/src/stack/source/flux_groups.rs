@@ -1,5 +1,5 @@
-//! The API groups whose objects may be sources. Who may create a Stack must not make the manager read
-//! every kind that it may read.
+//! The API groups whose objects may be sources. Who may create a Stack must not make the manager
+//! read every kind that it may read.
 
 use super::{FluxSourceRef, SourceError};
 
@@ -36,14 +36,14 @@ impl FluxSourceGroups {
     /// A group that can't be allowed.
     pub fn parse(text: &str) -> Result<Self, InvalidFluxSourceGroups> {
         let groups = text.split(',').map(str::trim);
-        let groups = groups.filter(|group| !group.is_empty()).map(checked);
+        let groups = groups.filter(|group| !group.is_empty()).map(parse_group);
         groups.collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether a Stack may refer to an object of this group.
     ///
     /// # Errors
-    /// It may not, and how that is changed.
+    /// It may not, with the setting that allows it.
     pub fn check(&self, reference: &FluxSourceRef) -> Result<(), SourceError> {
         if self.0.contains(&reference.group) {
             return Ok(());
@@ -62,7 +62,7 @@ impl FluxSourceGroups {
     }
 }
 
-fn checked(group: &str) -> Result<String, InvalidFluxSourceGroups> {
+fn parse_group(group: &str) -> Result<String, InvalidFluxSourceGroups> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_plain);
     if !group.split('.').all(is_label) {

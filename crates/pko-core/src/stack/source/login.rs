@@ -165,12 +165,12 @@ pub(super) fn selectors(
     if let Some(object) = &spec.git_auth {
         merge_over(&mut auth, object);
     }
-    auth.known_hosts = known_hosts.map(|key| optional(&key.name, &key.key));
+    auth.known_hosts = known_hosts.map(|key| optional_key(&key.name, &key.key));
     (auth != auto::WorkspaceGitAuth::default()).then_some(auth)
 }
 
 fn all_keys(name: &str) -> auto::WorkspaceGitAuth {
-    let key = |key| Some(optional(name, key));
+    let key = |key| Some(optional_key(name, key));
     auto::WorkspaceGitAuth {
         ssh_private_key: key(keys::SSH_PRIVATE_KEY),
         password: key(keys::PASSWORD),
@@ -182,23 +182,23 @@ fn all_keys(name: &str) -> auto::WorkspaceGitAuth {
 
 fn merge_over(auth: &mut auto::WorkspaceGitAuth, object: &GitAuth) {
     if let Some(ssh) = &object.ssh_auth {
-        auth.ssh_private_key = required(&ssh.ssh_private_key);
+        auth.ssh_private_key = required_key(&ssh.ssh_private_key);
         if let Some(password) = &ssh.password {
-            auth.password = required(password);
+            auth.password = required_key(password);
         }
     }
     if let Some(token) = &object.access_token {
-        auth.token = required(token);
+        auth.token = required_key(token);
     }
     if let Some(basic) = &object.basic_auth {
-        auth.username = required(&basic.user_name);
-        auth.password = required(&basic.password);
+        auth.username = required_key(&basic.user_name);
+        auth.password = required_key(&basic.password);
     }
     if let Some(app) = &object.github_app {
         let keys = (
-            required(&app.app_id),
-            required(&app.installation_id),
-            required(&app.private_key),
+            required_key(&app.app_id),
+            required_key(&app.installation_id),
+            required_key(&app.private_key),
         );
         if let (Some(app_id), Some(installation_id), Some(private_key)) = keys {
             auth.github_app = Some(auto::WorkspaceGitHubAppAuth {
@@ -210,7 +210,7 @@ fn merge_over(auth: &mut auto::WorkspaceGitAuth, object: &GitAuth) {
     }
 }
 
-fn required(reference: &ResourceRef) -> Option<SecretKeySelector> {
+fn required_key(reference: &ResourceRef) -> Option<SecretKeySelector> {
     let selector = reference.secret.as_ref()?;
     Some(SecretKeySelector {
         name: selector.name.clone(),
@@ -219,7 +219,7 @@ fn required(reference: &ResourceRef) -> Option<SecretKeySelector> {
     })
 }
 
-fn optional(name: &str, key: &str) -> SecretKeySelector {
+fn optional_key(name: &str, key: &str) -> SecretKeySelector {
     SecretKeySelector {
         name: name.to_owned(),
         key: key.to_owned(),

@@ -225,9 +225,9 @@ fn result_is_recorded_when_reads_fail() {
     });
     let fixture = fixture().current(ended);
     let mut observed = ObservedStack::new(serde_json::from_value(fixture.stack.clone()).unwrap());
-    assert_eq!(observed.unsaved(now()), [], "nothing is known yet");
+    assert_eq!(observed.unsaved_effects(now()), [], "nothing is known yet");
     observed.observe(fixture.answer(&StackStep::Read(StackRead::CurrentUpdate("demo-2".into()))));
-    let lines: Vec<String> = observed.unsaved(now()).iter().map(line).collect();
+    let lines: Vec<String> = observed.unsaved_effects(now()).iter().map(line).collect();
     assert_eq!(
         lines,
         [

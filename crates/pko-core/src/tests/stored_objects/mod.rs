@@ -1,5 +1,6 @@
-//! Whole objects, of any depth, width and length, from the text that the API server stores to the status
-//! that is written: none panics, runs out of stack, or leaves a status that could not be read again.
+//! Whole objects, of any depth, width and length, from the text that the API server stores to the
+//! status that is written: none panics, runs out of stack, or leaves a status that could not be
+//! read again.
 
 mod generator;
 
