@@ -65,7 +65,7 @@ fn remark(status: &mut Map<String, Value>, missing: &[&str]) {
         let what = if missing.is_empty() {
             "long messages are shortened".to_owned()
         } else {
-            format!("status.{} is left out", missing.join(" and status."))
+            format!("the status lacks {}", missing.join(" and "))
         };
         message.push_str(separator);
         message.push_str(&what);
@@ -103,8 +103,8 @@ mod tests {
         );
         assert_eq!(
             reduced["conditions"][0]["message"],
-            "The update failed; status.outputs and status.permalink is left out, because the API \
-             server rejected the whole status"
+            "The update failed; the status lacks outputs and permalink, because the API server \
+             rejected the whole status"
         );
     }
 

@@ -400,7 +400,7 @@ async fn status_that_the_api_server_rejects_is_written_without_its_outputs() {
         .find(|found| found.type_ == "Ready");
     let message = &ready.unwrap().message;
     assert!(
-        message.contains("status.outputs is left out, because"),
+        message.contains("the status lacks outputs, because"),
         "{message}"
     );
     stacks

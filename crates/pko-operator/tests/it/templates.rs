@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::{
-    Client, ResourceExt as _,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use pko_api::{Stack, Update, Workspace, names::field_managers};
@@ -136,8 +136,11 @@ async fn upstream_workspaces_are_taken_over_unchanged() {
             first.metadata.generation, stored.metadata.generation,
             "{name}"
         );
+        // What `pko-kube` reads has no managed fields.
+        let workspaces = Api::<Workspace>::namespaced(client.clone(), &first.namespace().unwrap());
+        let live = workspaces.get_metadata(&name).await.unwrap();
         assert_eq!(
-            first.metadata.managed_fields, stored.metadata.managed_fields,
+            live.metadata.managed_fields, stored.metadata.managed_fields,
             "{name}"
         );
         let second = applied(&client, &wanted).await;
