@@ -9,7 +9,7 @@ use crate::{Event, Fact};
 /// The observed state of a Workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedWorkspace {
-    /// Shared, because each decision copies what is observed, and users make it large.
+    /// Shared, because each decision copies the observed state, and a Workspace can be large.
     pub workspace: Arc<Workspace>,
     /// Whether the Stack for whose destroy it was created still waits for it.
     pub awaited: Fact<bool>,

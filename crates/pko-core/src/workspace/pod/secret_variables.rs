@@ -1,8 +1,7 @@
-//! Tells the agent which of its variables come from Secrets, so that it masks their values whatever their
-//! names are.
+//! Passes the names of variables that come from Secrets to the agent, so that it redacts their values.
 //!
-//! Names are enough. The keys of a whole Secret (`envFrom`) are unknown here, so that Secret is mounted:
-//! the agent reads the names of its files. The files have no mode that lets other users read them.
+//! The keys of a whole Secret (`envFrom`) are unknown here, so that Secret is mounted and the agent
+//! reads the names of its files. Other users cannot read the files.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +9,19 @@ use serde_json::{Value, json};
 
 use super::{PULUMI_CONTAINER, container_name, containers::FETCH, put};
 
-/// What the agent reads.
+/// The variable that the agent reads.
 pub const SECRET_VARIABLES: &str = "PKO_SECRET_VARIABLES";
-/// The names of the volumes begin so.
+/// The prefix of the volumes' names.
 const VOLUME: &str = "pko-secret-keys";
 const FOLDER: &str = "/run/pko/secret-keys";
-/// For the owner only, which is root.
+/// Only the owner, root, may read.
 const MODE: i32 = 0o400;
 
 /// The variables of one container.
 #[derive(Default)]
 struct SecretVariables {
     names: BTreeSet<String>,
-    /// Prefix and name of whole Secrets.
+    /// The prefixes and names of whole Secrets.
     whole: BTreeSet<(String, String)>,
 }
 
@@ -64,7 +63,7 @@ fn name(container: &mut Value, mounted: &[String]) {
         })
         .collect();
     let text = json!({"names": variables.names, "keys": keys}).to_string();
-    // Kubernetes would put in the values of variables.
+    // Kubernetes would expand references to variables.
     let text = text.replace("$(", "$$(");
     remove(container, "env", SECRET_VARIABLES);
     let variable = json!({"name": SECRET_VARIABLES, "value": text});
@@ -108,7 +107,7 @@ impl SecretVariables {
 fn volume((place, secret): (usize, &String)) -> Value {
     json!({
         "name": format!("{VOLUME}-{place}"),
-        // A missing Secret is reported for the variables.
+        // The variables already report a missing Secret.
         "secret": {"secretName": secret, "optional": true, "defaultMode": MODE},
     })
 }
