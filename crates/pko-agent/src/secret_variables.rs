@@ -3,7 +3,11 @@
 //! Only the pod's spec says which variables come from a Secret, so the manager passes their names, never
 //! their values.
 
-use std::{collections::BTreeSet, fs, io, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use pko_auth::Mask;
 use serde::Deserialize;
@@ -88,7 +92,7 @@ impl SecretVariables {
 }
 
 /// The keys of a mounted Secret. The kubelet's own files begin with `..`, which no variable does.
-fn keys(folder: &PathBuf) -> io::Result<Vec<String>> {
+fn keys(folder: &Path) -> io::Result<Vec<String>> {
     let mut keys = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

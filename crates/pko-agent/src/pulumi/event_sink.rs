@@ -71,7 +71,7 @@ impl EventSink {
                 sleep(POLL_INTERVAL).await;
             },
             Self::Listener(listener) => match listener.events.recv().await {
-                Some(event) => Ok(listener.append(event)),
+                Some(event) => Ok(listener.append(&event)),
                 None => std::future::pending().await,
             },
         }
@@ -83,7 +83,7 @@ impl EventSink {
             Self::File { lines, .. } => lines.next().await,
             Self::Listener(listener) => {
                 let event = listener.next_after_exit().await;
-                Ok(event.map(|event| listener.append(event)))
+                Ok(event.map(|event| listener.append(&event)))
             }
         }
     }
@@ -140,7 +140,7 @@ impl EventListener {
 
     /// Writes an event to the journal. On a full disk the remaining events are not written, but they
     /// are received: otherwise the CLI would wait forever, and its outputs would be lost.
-    fn append(&mut self, event: String) -> Vec<u8> {
+    fn append(&mut self, event: &str) -> Vec<u8> {
         // One event is one line.
         let event = event.trim_ascii_end().replace('\n', " ");
         let written = self
@@ -187,9 +187,9 @@ mod tests {
     async fn listener_receives_events_on_full_disk() {
         let full = Path::new("/dev/full");
         let mut listener = EventListener::open(full, Arc::default()).await.unwrap();
-        assert_eq!(listener.append("{\n}".to_owned()), b"{ }");
+        assert_eq!(listener.append("{\n}"), b"{ }");
         assert!(listener.journal.is_none());
-        assert_eq!(listener.append("{}\n".to_owned()), b"{}");
+        assert_eq!(listener.append("{}\n"), b"{}");
     }
 
     #[tokio::test]
@@ -200,7 +200,7 @@ mod tests {
         mask.add("canary-value");
         let mut listener = EventListener::open(&path, mask).await.unwrap();
         let event = r#"{"text":"a canary-value"}"#;
-        assert_eq!(listener.append(event.to_owned()), event.as_bytes());
+        assert_eq!(listener.append(event), event.as_bytes());
         let journal = std::fs::read_to_string(&path).unwrap();
         assert_eq!(journal, "{\"text\":\"a [secret]\"}\n");
     }
