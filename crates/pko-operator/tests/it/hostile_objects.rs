@@ -121,14 +121,11 @@ async fn hostile_objects_delay_neither_probes_nor_another_tenant() {
     ready(&victim, "demo").await;
     let circles = program_message(&hostile, "circles").await;
     assert!(
-        circles.starts_with("program.variables.v00000: needs itself: v00000 -> v00001 -> "),
+        circles.starts_with("program.variables.v00000: refers to itself: v00000 -> v00001 -> "),
         "{circles}"
     );
     let names = program_message(&hostile, "names").await;
-    assert!(
-        names.contains("is declared nowhere in the program"),
-        "{names}"
-    );
+    assert!(names.contains("is not declared in the program"), "{names}");
     let message =
         "spec.workspaceTemplate.spec.env has 20000 entries, and at most 1000 are supported";
     let stalled = stall_message(&hostile, "variables").await;
