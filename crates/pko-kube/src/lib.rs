@@ -24,7 +24,7 @@ pub use finalizers::{add_finalizer, remove_finalizer};
 pub use objects::{
     Namespaced, annotate, apply, apply_annotation, apply_forced, apply_json, apply_status,
     cluster_uid, create, create_if_absent, delete, delete_unchanged, find, find_metadata,
-    list_labelled, list_metadata, replace,
+    list_labelled_metadata, list_metadata, replace,
 };
 pub use own_writes::{OwnWrites, resource_version};
 pub use owners::add_owner;

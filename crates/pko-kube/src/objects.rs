@@ -98,38 +98,38 @@ pub async fn find_metadata<K: Namespaced>(
     Ok(found.map(|found| found.metadata))
 }
 
-/// Lists the objects of a namespace with this label, from the API server.
-pub async fn list_labelled<K: Namespaced>(
-    client: &Client,
-    namespace: &str,
-    (label, value): (&str, &str),
-) -> Result<Vec<K>, RequestError> {
-    let parameters = ListParams::default().labels(&format!("{label}={value}"));
-    let request = requests::<K>(namespace).list(&parameters);
-    list(client, request)
-        .await
-        .map_err(request_error::<K>("list by label", namespace, value))
-}
-
 /// Lists the metadata of all objects of a namespace, from the API server.
 pub async fn list_metadata<K: Namespaced>(
     client: &Client,
     namespace: &str,
 ) -> Result<Vec<ObjectMeta>, RequestError> {
     let request = requests::<K>(namespace).list_metadata(&ListParams::default());
-    let listed = list::<PartialObjectMeta<K>>(client, request).await;
-    let listed = listed.map_err(request_error::<K>("list", namespace, ""))?;
-    let objects = listed.into_iter();
-    Ok(objects.map(|object| object.metadata).collect())
+    let listed = list::<K>(client, request).await;
+    listed.map_err(request_error::<K>("list", namespace, ""))
 }
 
-/// Reads a whole list.
-async fn list<K: ReadJson>(
+/// Lists the metadata of the objects of a namespace with this label, from the API server.
+pub async fn list_labelled_metadata<K: Namespaced>(
+    client: &Client,
+    namespace: &str,
+    (label, value): (&str, &str),
+) -> Result<Vec<ObjectMeta>, RequestError> {
+    let parameters = ListParams::default().labels(&format!("{label}={value}"));
+    let request = requests::<K>(namespace).list_metadata(&parameters);
+    let listed = list::<K>(client, request).await;
+    listed.map_err(request_error::<K>("list by label", namespace, value))
+}
+
+/// Reads a whole list of metadata.
+async fn list<K: Namespaced>(
     client: &Client,
     request: crate::read_json::Request,
-) -> Result<Vec<K>, kube::Error> {
+) -> Result<Vec<ObjectMeta>, kube::Error> {
     let page = Page::new(&text_of(client, "list", request).await?)?;
-    page.items.iter().map(|item| K::read_json(item)).collect()
+    let objects = page.items.iter();
+    objects
+        .map(|item| Ok(PartialObjectMeta::<K>::read_json(item)?.metadata))
+        .collect()
 }
 
 /// An identifier of the cluster: the uid of its namespace `kube-system`.

@@ -119,10 +119,23 @@ fn owner(program: &Program) -> OwnerReference {
 /// The generation that a ControllerRevision keeps of this Program; nothing for one of another.
 #[must_use]
 pub fn generation_in(revision: &ControllerRevision, metadata: &ObjectMeta) -> Option<i64> {
-    let owners = revision.metadata.owner_references.iter().flatten();
+    is_owned(&revision.metadata, metadata).then_some(revision.revision)
+}
+
+/// The generation that the ControllerRevision with this metadata keeps of this Program, by its name.
+#[must_use]
+pub fn generation_named_in(revision: &ObjectMeta, metadata: &ObjectMeta) -> Option<i64> {
+    let name = revision.name.as_deref()?;
+    let (_, generation) = name.rsplit_once('-')?;
+    let generation = generation.parse().ok()?;
+    let is_its_name = revision_name(metadata, generation) == name;
+    (is_its_name && is_owned(revision, metadata)).then_some(generation)
+}
+
+fn is_owned(revision: &ObjectMeta, metadata: &ObjectMeta) -> bool {
+    let owners = revision.owner_references.iter().flatten();
     let mut uids = owners.map(|owner| Some(owner.uid.as_str()));
-    let own = metadata.uid.is_some() && uids.any(|uid| uid == metadata.uid.as_deref());
-    own.then_some(revision.revision)
+    metadata.uid.is_some() && uids.any(|uid| uid == metadata.uid.as_deref())
 }
 
 /// The project file that a ControllerRevision keeps.
@@ -219,6 +232,8 @@ mod tests {
             let program = program(&name);
             let revision = revision_name(&program.metadata, i64::MAX);
             prop_assert!(revision.len() <= LONGEST_NAME, "{revision}");
+            let stored = super::revision(&program).unwrap().metadata;
+            prop_assert_eq!(generation_named_in(&stored, &program.metadata), Some(3));
             let (_, label) = program_label(&program.metadata);
             prop_assert!(label.len() <= LONGEST_LABEL, "{label}");
             prop_assert!(label.ends_with(|last: char| last.is_ascii_alphanumeric()), "{label}");
@@ -245,9 +260,12 @@ mod tests {
         let (label, name) = program_label(&program.metadata);
         assert_eq!(labels[label], name);
         assert_eq!(generation_in(&revision, &program.metadata), Some(3));
+        let named = |metadata: &ObjectMeta| generation_named_in(&revision.metadata, metadata);
+        assert_eq!(named(&program.metadata), Some(3));
         let mut other = program.metadata.clone();
         other.uid = Some("another".to_owned());
         assert_eq!(generation_in(&revision, &other), None);
+        assert_eq!(named(&other), None);
         other.uid = None;
         assert_eq!(generation_in(&revision, &other), None);
     }

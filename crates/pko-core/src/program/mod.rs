@@ -25,7 +25,9 @@ pub use absent_reads::{AbsentReads, ReadAdmission};
 pub use address::{FOLDER, generation_at, program_at};
 pub use archive_cache::{ArchiveCache, ArchiveKey};
 pub use artifact::{Archive, ArchiveError, PROJECT_FILE, archive, archive_of};
-pub use generations::{Generations, document_in, generation_in, program_label, revision_name};
+pub use generations::{
+    Generations, document_in, generation_in, generation_named_in, program_label, revision_name,
+};
 pub use publication::Publication;
 pub use served::{ProgramAddresses, fetched_program, served_artifact};
 pub use status::is_published;

@@ -19,7 +19,8 @@ use pko_core::{
     Fact, Machine as _,
     program::{
         ArchiveKey, Generations, ObservedProgram, ProgramAddresses as _, ProgramEffect,
-        ProgramRead, ProgramResponse, Publication, generation_at, generation_in, program_label,
+        ProgramRead, ProgramResponse, Publication, generation_at, generation_named_in,
+        program_label,
     },
 };
 use pko_kube::EventNote;
@@ -178,11 +179,13 @@ impl ProgramReconciler<'_> {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let (label, name) = program_label(metadata);
         let label = (label, name.as_str());
-        let kept: Vec<ControllerRevision> =
-            pko_kube::list_labelled(&self.context.client, namespace, label).await?;
-        let kept = kept.iter();
+        // Without the programs in them, which can be as large as objects can be.
+        let client = &self.context.client;
+        let kept = pko_kube::list_labelled_metadata::<ControllerRevision>(client, namespace, label)
+            .await?;
         let kept: BTreeSet<i64> = kept
-            .filter_map(|revision| generation_in(revision, metadata))
+            .iter()
+            .filter_map(|revision| generation_named_in(revision, metadata))
             .collect();
         let referred = self.referred(&kept).await;
         Ok(Generations { kept, referred })
