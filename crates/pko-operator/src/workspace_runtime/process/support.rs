@@ -243,7 +243,7 @@ mod tests {
                         { "name": "state", "persistentVolumeClaim": { "claimName": "state" } },
                     ],
                 } } }),
-                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/state/keys\" is inside of the claim",
+                "spec.podTemplate.spec.containers[0].volumeMounts[0].mountPath: \"/state/keys\" is inside the claim",
             ),
         ] {
             let message = message(spec).unwrap();
