@@ -1,4 +1,4 @@
-//! A ValidatingAdmissionPolicy that warns about Stacks. It rejects none, because upstream's
+//! A `ValidatingAdmissionPolicy` that warns about Stacks. It rejects none, because upstream's
 //! operator accepts such Stacks. `deploy/policies` is generated from it. The operator's conditions
 //! report the same problems, for clusters without the policy. No I/O.
 

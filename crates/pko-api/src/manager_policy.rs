@@ -1,4 +1,4 @@
-//! A ValidatingAdmissionPolicy that denies the manager's service account what the manager never
+//! A `ValidatingAdmissionPolicy` that denies the manager's service account what the manager never
 //! does. Does no I/O.
 //!
 //! RBAC cannot restrict writes by label, type or namespace pattern. With this policy, a manager

@@ -1,4 +1,4 @@
-//! A ValidatingAdmissionPolicy that denies Stacks and Workspaces whose requester could not run
+//! A `ValidatingAdmissionPolicy` that denies Stacks and Workspaces whose requester could not run
 //! their pod. Does no I/O.
 //!
 //! Without it, a right to create Stacks is a right to run any pod as any service account of the

@@ -22,14 +22,14 @@ pub struct Role {
     /// The comment above the role in the manifests.
     pub purpose: &'static str,
     pub scope: Scope,
-    /// The ClusterRoles of Kubernetes that include this one: `admin`, `edit`, `view`.
+    /// The `ClusterRoles` of Kubernetes that include this one: `admin`, `edit`, `view`.
     pub aggregated_to: &'static [&'static str],
     pub rights: &'static [Right],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A ClusterRole: valid where it is bound, which may be the whole cluster.
+    /// A `ClusterRole`: valid where it is bound, which may be the whole cluster.
     Cluster,
     /// A Role in the manager's own namespace.
     OwnNamespace,
