@@ -83,6 +83,11 @@ impl Mask {
         }
     }
 
+    fn mask_all<'v>(&self, values: impl Iterator<Item = &'v mut Value>) -> bool {
+        let masked = values.filter_map(|value| self.mask_value(value).then_some(()));
+        masked.count() > 0
+    }
+
     /// Returns whether something was masked. Keys stay: readers depend on them.
     fn mask_value(&self, value: &mut Value) -> bool {
         match value {
@@ -100,12 +105,8 @@ impl Mask {
                 }
                 is_secret
             }
-            Value::Array(items) => items
-                .iter_mut()
-                .fold(false, |masked, item| self.mask_value(item) || masked),
-            Value::Object(fields) => fields
-                .values_mut()
-                .fold(false, |masked, item| self.mask_value(item) || masked),
+            Value::Array(items) => self.mask_all(items.iter_mut()),
+            Value::Object(fields) => self.mask_all(fields.values_mut()),
             Value::Null | Value::Bool(_) => false,
         }
     }
