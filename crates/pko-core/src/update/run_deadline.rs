@@ -15,17 +15,30 @@ use crate::condition_set::{find, is_true};
 /// An agent interrupts `pulumi` at its limit, waits nine minutes and kills it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
-/// Replaces a step that waits for a run by its end, if the run is overdue.
+/// Replaces a step that waits for a run by its end, if the run is overdue: 15 minutes after its time
+/// limit or its deletion.
 pub(super) fn end_if_overdue(
     evaluation: &UpdateEvaluation,
     wait: impl FnOnce() -> UpdateStep,
 ) -> UpdateStep {
+    // A manager that has just started may not have asked the agent yet.
+    if !has_passed(
+        evaluation,
+        evaluation.observed.leading_since,
+        Duration::ZERO,
+    ) {
+        return wait();
+    }
+    let deleted = &evaluation.observed.update.metadata.deletion_timestamp;
+    if let Some(deleted) = deleted
+        && has_passed(evaluation, deleted.0, Duration::ZERO)
+    {
+        return end(evaluation, "the deletion of the Update");
+    }
     let Some((begun, limit)) = begun_and_limit(evaluation) else {
         return wait();
     };
-    // A manager that has just started may not have contacted the agent yet.
-    let led_since = evaluation.observed.leading_since;
-    if !has_passed(evaluation, begun, limit) || !has_passed(evaluation, led_since, Duration::ZERO) {
+    if !has_passed(evaluation, begun, limit) {
         return wait();
     }
     let read = || UpdateRead::PrecedingRuns;
@@ -37,14 +50,18 @@ pub(super) fn end_if_overdue(
             if !has_passed(evaluation, started, limit) {
                 return wait();
             }
-            let what = format!(
-                "the operation has a time limit of {limit:?}, and the workspace's agent did not end it within \
-                 {} minutes after that; what it had done by then is in the stack's state",
-                PATIENCE.as_mins(),
-            );
-            end_without_result(evaluation, cancel::status_of_lost_run(evaluation, &what))
+            end(evaluation, &format!("its time limit of {limit:?}"))
         }
     }
+}
+
+fn end(evaluation: &UpdateEvaluation, cause: &str) -> UpdateStep {
+    let what = format!(
+        "the workspace's agent did not end the operation within {} minutes after {cause}; \
+         what it had done by then is in the stack's state",
+        PATIENCE.as_mins(),
+    );
+    end_without_result(evaluation, cancel::status_of_lost_run(evaluation, &what))
 }
 
 fn begun_and_limit(evaluation: &UpdateEvaluation) -> Option<(Timestamp, Duration)> {

@@ -18,6 +18,7 @@ mod test_agent;
 mod tokens;
 mod upstream_runs;
 
+pub(crate) use circuit::RetryPermit;
 pub(crate) use client::{
     AgentReply, ConnectError, Connection, ReceiveBudget, acknowledge, agent_error, cancel,
     config_item, connect, is_transient, list_active_runs, start, start_request, status_text,

@@ -10,7 +10,10 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    ConnectError, Connection, ReceiveBudget, circuit::UnresponsiveAgents, client::probe, connect,
+    ConnectError, Connection, ReceiveBudget,
+    circuit::{RetryPermit, UnresponsiveAgents},
+    client::probe,
+    connect,
 };
 use crate::workspace_runtime::AgentTarget;
 
@@ -23,7 +26,11 @@ pub(crate) struct AgentPool {
     connections: Arc<Mutex<HashMap<String, PooledConnection>>>,
     /// The instances whose runs were listed, by Workspace.
     probed: Arc<Mutex<HashMap<String, String>>>,
+    /// When asked about runs, by Updates.
     unresponsive: UnresponsiveAgents,
+    /// When asked for their version, by Workspaces. An agent may answer the one and not the other; if
+    /// one circuit were for both, its conditions would come and go.
+    versionless: UnresponsiveAgents,
     budget: ReceiveBudget,
     /// Replaces every address in the cluster, for a manager outside of it.
     localhost: Option<String>,
@@ -48,6 +55,7 @@ impl AgentPool {
             connections: Arc::default(),
             probed: Arc::default(),
             unresponsive: UnresponsiveAgents::default(),
+            versionless: UnresponsiveAgents::default(),
             budget: ReceiveBudget::default(),
             localhost: localhost.map(str::to_owned),
         }
@@ -79,31 +87,52 @@ impl AgentPool {
     }
 
     /// Checks that a workspace's agent responds. Fails at once while another caller finds it
-    /// unresponsive.
+    /// unresponsive. An agent that was may be called until the permit is dropped.
     pub(crate) async fn probe(
         &self,
         workspace: &str,
         agent: &AgentTarget,
         run: &str,
-    ) -> Result<(), String> {
+    ) -> Result<Option<RetryPermit>, String> {
         let asked = Instant::now();
-        self.unresponsive.check(workspace, &agent.instance, asked)?;
+        let permit = self.unresponsive.check(workspace, agent, asked)?;
         let answer = match self.connect(workspace, agent).await {
             Ok(connection) => probe(&connection, run).await,
             Err(error) => Err(format!("unable to connect to workspace: {error}")),
         };
-        let result = match &answer {
-            Ok(()) => Ok(()),
-            Err(message) => Err(message.as_str()),
-        };
         let of = (workspace, agent.instance.as_str());
+        let result = answer.as_ref().map(|&()| ()).map_err(String::as_str);
         self.unresponsive.record(of, result, asked, Instant::now());
-        answer
+        answer.map(|()| permit)
+    }
+
+    /// Fails at once after an agent did not report its version in time. A caller that does not fail
+    /// records the result of its call.
+    pub(crate) fn check_version(
+        &self,
+        workspace: &str,
+        agent: &AgentTarget,
+    ) -> Result<Option<RetryPermit>, String> {
+        self.versionless.check(workspace, agent, Instant::now())
+    }
+
+    /// Records the error of a call that started at `asked`, or that it had none.
+    pub(crate) fn record_version(
+        &self,
+        workspace: &str,
+        agent: &AgentTarget,
+        error: Option<&String>,
+        asked: Instant,
+    ) {
+        let of = (workspace, agent.instance.as_str());
+        let result = error.map_or(Ok(()), |message| Err(message.as_str()));
+        self.versionless.record(of, result, asked, Instant::now());
     }
 
     /// Forgets a workspace that is deleted.
     pub(crate) fn forget(&self, workspace: &str) {
         self.unresponsive.forget(workspace);
+        self.versionless.forget(workspace);
         self.connections().remove(workspace);
         self.forget_instance(workspace);
     }

@@ -13,8 +13,8 @@ fn begun(limit: Option<u64>) -> UpdateFixture {
 
 fn ended(limit: &str) -> String {
     let text = format!(
-        "the operation has a time limit of {limit}, and the workspace's agent did not end it within \
-         15 minutes after that; what it had done by then is in the stack's state"
+        "the workspace's agent did not end the operation within 15 minutes after its time limit of {limit}; \
+         what it had done by then is in the stack's state"
     );
     aborted("Aborted", &text)
 }
@@ -72,6 +72,30 @@ fn run_of_an_unreachable_agent_is_aborted_at_its_deadline() {
             &["agent", &ended, FAILED, "settled"],
         ),
     ]);
+}
+
+/// Its finalizer must not hold the Stack for ever.
+#[test]
+fn deleted_run_that_its_agent_does_not_end_is_given_up() {
+    let deleted = |seconds| {
+        let deleted = json!({ "metadata": { "deletionTimestamp": ago(seconds) } });
+        begun(None).with(deleted)
+    };
+    assert_eq!(
+        deleted(899).decide().lines().last().unwrap(),
+        "again in 60s"
+    );
+    let given_up = deleted(900).decide();
+    assert_eq!(
+        given_up.request_names().last(),
+        Some(&"cancel"),
+        "it is told to end"
+    );
+    let status = given_up.status().unwrap();
+    assert!(state(status).contains("Complete=True/Failed canceled: the Update was deleted; "));
+    assert!(state(status).contains("within 15 minutes after the deletion of the Update"));
+    let unreachable = deleted(900).unreachable(Some(HERE)).decide();
+    assert!(unreachable.lines()[1].contains("Complete=True/Failed"));
 }
 
 fn in_pod(uid: &str, pod: &str, begun: i64, complete: Option<i64>) -> pko_api::Update {

@@ -9,7 +9,7 @@ use pko_core::update::{
 };
 use tonic::Status;
 
-use super::Context;
+use super::{AgentCalls, Context};
 use crate::agents::{self, AgentReply, ConnectError, Connection, start_request};
 
 /// How soon a run is checked again after its watch failed.
@@ -42,7 +42,12 @@ async fn connect(workspace: &Workspace, context: &Context) -> Result<Connection,
 }
 
 /// Contacts the agent. From now on its pod is not replaced until the run is released.
-pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Context) -> AgentState {
+pub(super) async fn reach(
+    update: &Update,
+    workspace: &Workspace,
+    context: &Context,
+    calls: &AgentCalls,
+) -> AgentState {
     let agent = context.runtime.agent(workspace);
     if let Some(begun_in) = instance_of_run(update) {
         // Its result is here, whatever became of the pod.
@@ -69,7 +74,15 @@ pub(super) async fn reach(update: &Update, workspace: &Workspace, context: &Cont
         Err(blocker.to_owned())
     } else if context.runs.pod_usage.acquire(&place, &run) {
         match &agent {
-            Some(agent) => context.agents.probe(&place, agent, &run).await,
+            Some(agent) => {
+                let probed = context.agents.probe(&place, agent, &run).await;
+                probed.map(|permit| {
+                    if let Some(permit) = permit {
+                        // Held until the reconcile ends.
+                        let _ = calls.permit.set(permit);
+                    }
+                })
+            }
             None => Err(ReachError::NoAgent.to_string()),
         }
     } else {

@@ -37,6 +37,7 @@ use super::{
     instrument, reconcile_object,
 };
 use crate::{
+    agents::RetryPermit,
     metrics::Metrics,
     telemetry::{self, EndedRun},
     watch::shared::receiver_stream,
@@ -103,7 +104,7 @@ async fn reconcile(
     let reconciler = UpdateReconciler {
         update,
         context: &context,
-        agent_deadline: AgentDeadline::default(),
+        agent_calls: AgentCalls::default(),
     };
     let leading_since = *context.runs.leading_since.get_or_init(Timestamp::now);
     let observed = ObservedUpdate::new(update.clone(), leading_since);
@@ -114,7 +115,7 @@ async fn reconcile(
 struct UpdateReconciler<'a> {
     update: &'a Update,
     context: &'a Context,
-    agent_deadline: AgentDeadline,
+    agent_calls: AgentCalls,
 }
 
 impl Reconciler for UpdateReconciler<'_> {
@@ -143,7 +144,7 @@ impl Reconciler for UpdateReconciler<'_> {
         let Self {
             update,
             context,
-            ref agent_deadline,
+            ref agent_calls,
         } = *self;
         Ok(match write {
             UpdateWrite::Admit(question) => {
@@ -151,12 +152,12 @@ impl Reconciler for UpdateReconciler<'_> {
                 UpdateResponse::Admission(context.runs.queue.admit(update, *question))
             }
             UpdateWrite::AcquireAgent(workspace) => {
-                let reach = agent_run::reach(update, &workspace, context);
+                let reach = agent_run::reach(update, &workspace, context, agent_calls);
                 let late = || AgentState::Unreachable {
                     instance: None,
-                    message: AgentDeadline::MESSAGE.to_owned(),
+                    message: AgentCalls::MESSAGE.to_owned(),
                 };
-                let agent = agent_deadline.limit(Box::pin(reach)).await;
+                let agent = agent_calls.limit(Box::pin(reach)).await;
                 UpdateResponse::Agent(agent.unwrap_or_else(late))
             }
             UpdateWrite::StartRun(workspace, publish) => {
@@ -164,11 +165,11 @@ impl Reconciler for UpdateReconciler<'_> {
                     write_status(update, context, &status).await?;
                 }
                 let run = agent_run::start(update, &workspace, context);
-                UpdateResponse::Run(agent_deadline.limit_run(Box::pin(run)).await)
+                UpdateResponse::Run(agent_calls.limit_run(Box::pin(run)).await)
             }
             UpdateWrite::CancelRun(workspace) => {
                 let run = agent_run::cancel(update, &workspace, context);
-                UpdateResponse::Run(agent_deadline.limit_run(Box::pin(run)).await)
+                UpdateResponse::Run(agent_calls.limit_run(Box::pin(run)).await)
             }
             UpdateWrite::StoreOutputs(secret) => {
                 UpdateResponse::Outputs(outputs::keep(update, *secret, context).await?)
@@ -250,17 +251,21 @@ impl Reconciler for UpdateReconciler<'_> {
     }
 }
 
-/// The total time for the calls of an agent in one reconcile, from the first one on: each reconcile
-/// occupies a worker.
+/// The calls of an agent in one reconcile. They have a total time, from the first one on, because
+/// each reconcile occupies a worker.
 #[derive(Default)]
-struct AgentDeadline(OnceLock<Instant>);
+struct AgentCalls {
+    deadline: OnceLock<Instant>,
+    /// Of an agent that was unresponsive.
+    permit: OnceLock<RetryPermit>,
+}
 
-impl AgentDeadline {
-    const TOTAL: Duration = Duration::from_secs(15);
-    const MESSAGE: &str = "the workspace's agent did not respond within 15 seconds";
+impl AgentCalls {
+    const TOTAL: Duration = Duration::from_secs(20);
+    const MESSAGE: &str = "the workspace's agent did not respond within 20 seconds";
 
     async fn limit<T>(&self, calls: impl Future<Output = T>) -> Option<T> {
-        let end = *self.0.get_or_init(|| Instant::now() + Self::TOTAL);
+        let end = *self.deadline.get_or_init(|| Instant::now() + Self::TOTAL);
         tokio::time::timeout_at(end, calls).await.ok()
     }
 

@@ -47,7 +47,7 @@ use crate::{
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 /// For all calls of the agent in one reconcile, which occupies a worker.
-const AGENT_DEADLINE: Duration = Duration::from_secs(15);
+const AGENT_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Runs until the manager ends.
 pub(crate) async fn run(
@@ -232,7 +232,7 @@ impl WorkspaceReconciler<'_> {
         let uid = self.workspace.uid().unwrap_or_default();
         let version = version(&self.context.agents, &uid, &agent, patience);
         let late = |_| {
-            let message = "the workspace's agent did not respond within 15 seconds";
+            let message = "the workspace's agent did not respond within 20 seconds";
             Err(AgentError::Unreachable(message.to_owned()))
         };
         let version = tokio::time::timeout(AGENT_DEADLINE, version).await;
@@ -292,22 +292,52 @@ async fn version(
     agent: &AgentTarget,
     patience: Duration,
 ) -> Result<String, AgentError> {
+    let _permit = agents
+        .check_version(workspace, agent)
+        .map_err(AgentError::Unreachable)?;
     let end = Instant::now() + patience;
-    let mut connection = loop {
-        match agents.connect(workspace, agent).await {
-            Ok(connection) => break connection,
-            Err(ConnectError::Transport(_)) if Instant::now() < end => {
+    let (answer, asked) = loop {
+        let asked = std::time::Instant::now();
+        match attempt(agents, workspace, agent).await {
+            Err(VersionError::Connect(ConnectError::Transport(_))) if Instant::now() < end => {
                 tokio::time::sleep(PAUSE).await;
             }
-            Err(error) => {
-                let message = format!("unable to connect to workspace: {error}");
-                return Err(AgentError::Unreachable(message));
-            }
+            answer => break (answer, asked),
         }
     };
+    let answer = answer.map_err(AgentError::from);
+    let unreachable = match &answer {
+        Err(AgentError::Unreachable(message)) => Some(message),
+        _ => None,
+    };
+    agents.record_version(workspace, agent, unreachable, asked);
+    answer
+}
+
+#[derive(Debug, thiserror::Error)]
+enum VersionError {
+    #[error("unable to connect to workspace: {0}")]
+    Connect(#[from] ConnectError),
+    #[error("failed to read the version of the CLI")]
+    Call(#[from] tonic::Status),
+}
+
+impl From<VersionError> for AgentError {
+    fn from(error: VersionError) -> Self {
+        match error {
+            VersionError::Connect(_) => Self::Unreachable(error.to_string()),
+            VersionError::Call(status) => agents::agent_error(&status),
+        }
+    }
+}
+
+async fn attempt(
+    agents: &AgentPool,
+    workspace: &str,
+    agent: &AgentTarget,
+) -> Result<String, VersionError> {
+    let mut connection = agents.connect(workspace, agent).await?;
     let request = wire::PulumiVersionRequest {};
-    let version = with_deadline(connection.automation.pulumi_version(request)).await;
-    version
-        .map(|version| version.version)
-        .map_err(|status| agents::agent_error(&status))
+    let version = with_deadline(connection.automation.pulumi_version(request)).await?;
+    Ok(version.version)
 }
