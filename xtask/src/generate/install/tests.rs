@@ -51,6 +51,7 @@ fn workspace_pod() -> Value {
         agent_image_pull_policy: "Never".to_owned(),
         max_untar_size: None,
         manager_public_key: "key".to_owned(),
+        restrictions: pod::PodRestrictions::default(),
     };
     pod::stateful_set(&workspace, &settings).unwrap()["spec"]["template"].clone()
 }
