@@ -48,11 +48,11 @@ fn distinct(values: Vec<Value>, numbers: &mut Numbers) -> Vec<Numbered<Value>> {
 pub(super) fn merge(
     field: &MergeField,
     key: &'static str,
-    path: &FieldPath<'_>,
+    field_path: &FieldPath<'_>,
     base: Vec<Value>,
     patch: &[Value],
 ) -> Result<Vec<Value>, MergeError> {
-    let list = Keyed { field, key, path };
+    let list = Keyed { field, key, path: field_path };
     let mut numbers = Numbers::default();
     let mut items = Items::default();
     for item in base {

@@ -38,18 +38,18 @@ pub fn merge(kind: &'static MergeSchema, base: Value, patch: &Value) -> Result<V
 
 fn merge_value(
     field: &MergeField,
-    path: &FieldPath<'_>,
+    field_path: &FieldPath<'_>,
     base: Value,
     patch: &Value,
 ) -> Result<Value, MergeError> {
     match (base, patch) {
         (Value::Object(base), Value::Object(patch)) => {
-            merge_object(field.kind, path, base, patch).map(Value::Object)
+            merge_object(field.kind, field_path, base, patch).map(Value::Object)
         }
         (Value::Array(base), Value::Array(patch)) => match field.lists {
             Lists::Replaced => Ok(patch.clone().into()),
             Lists::Union => Ok(list::union(base, patch).into()),
-            Lists::ByKey(key) => list::merge(field, key, path, base, patch).map(Value::Array),
+            Lists::ByKey(key) => list::merge(field, key, field_path, base, patch).map(Value::Array),
         },
         // The types differ, so the patch's nulls remove nothing.
         (_, patch) => Ok(without_nulls(patch)),
@@ -58,7 +58,7 @@ fn merge_value(
 
 fn merge_object(
     kind: Option<&'static MergeSchema>,
-    path: &FieldPath<'_>,
+    field_path: &FieldPath<'_>,
     mut base: Map<String, Value>,
     patch: &Map<String, Value>,
 ) -> Result<Map<String, Value>, MergeError> {
@@ -70,7 +70,7 @@ fn merge_object(
         let merged = match old {
             Some(old) => {
                 let field = kind.map_or(MergeField::PLAIN, |kind| kind.field(name));
-                merge_value(&field, &path.field(name), old, new)?
+                merge_value(&field, &field_path.field(name), old, new)?
             }
             None => without_nulls(new),
         };

@@ -118,7 +118,7 @@ fn fold(
     Ok(record(evaluation, current, end))
 }
 
-/// Replaces the outputs by those of the Update, if it has some, and publishes them to
+/// Replaces the outputs by those of the Update, if it has some, and has_targets them to
 /// `spec.outputsTo`. Returns a problem of the publication as a remark, because the update itself
 /// succeeded.
 fn take_outputs(
@@ -135,9 +135,9 @@ fn take_outputs(
         evaluation.status.outputs = Some(outputs.values.clone());
         left_out.clone_from(&outputs.remark);
     }
-    let publishes = operation == Some(&OperationType::Up)
+    let has_targets = operation == Some(&OperationType::Up)
         && !evaluation.observed.stack.spec.outputs_to.is_empty();
-    if !publishes {
+    if !has_targets {
         return Ok(left_out);
     }
     match &evaluation.observed.published {

@@ -37,7 +37,7 @@ const BASELINE_SYSCTLS: [&str; 10] = [
     "net.ipv4.tcp_keepalive_time",
     "net.ipv4.tcp_syncookies",
 ];
-/// The same for types of SELinux options.
+/// The same for types of `SELinux` options.
 const BASELINE_SELINUX_TYPES: [&str; 5] = [
     "",
     "container_t",
