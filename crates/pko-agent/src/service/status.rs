@@ -21,7 +21,7 @@ impl From<WorkspaceError> for Status {
             WorkspaceError::Config(config) if config.is_invalid_argument() => Code::InvalidArgument,
             _ => Code::Unknown,
         };
-        status_with_details(code, error.text(), &ErrorDetails::new(&error))
+        status_with_details(code, &error.text(), &ErrorDetails::new(&error))
     }
 }
 
@@ -71,9 +71,9 @@ impl ErrorDetails {
 }
 
 /// Shortens a text for which a manager has no room.
-fn status_with_details(code: Code, text: String, details: &ErrorDetails) -> Status {
+fn status_with_details(code: Code, text: &str, details: &ErrorDetails) -> Status {
     let details = details.to_any();
-    let text = fit_status_text(&text, details.iter().map(Message::encoded_len).sum());
+    let text = fit_status_text(text, details.iter().map(Message::encoded_len).sum());
     let status = RpcStatus {
         code: code.into(),
         message: text.clone(),
@@ -93,16 +93,16 @@ pub(super) fn run_failure_status(result: &RunResult, error: &RunError) -> Status
             permalink: result.permalink.clone(),
         },
     };
-    status_with_details(Code::Unknown, error.message.clone(), &details)
+    status_with_details(Code::Unknown, &error.message, &details)
 }
 
 pub(super) fn who_am_i_failure_status(error: &WorkspaceError) -> Status {
     let text = format!("whoami failed: {}", error.text());
-    status_with_details(Code::Unknown, text, &ErrorDetails::new(error))
+    status_with_details(Code::Unknown, &text, &ErrorDetails::new(error))
 }
 
 pub(super) fn install_failure_status(error: &WorkspaceError) -> Status {
-    status_with_details(Code::Aborted, error.text(), &ErrorDetails::new(error))
+    status_with_details(Code::Aborted, &error.text(), &ErrorDetails::new(error))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Secret};
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use pko_api::{manager_policy, rbac};
 use pko_testkit::{ControlPlane, eventually, fixtures, with_namespace};
@@ -123,11 +123,11 @@ async fn stolen_manager_account_writes_only_what_the_manager_does() {
             .await;
         assert_eq!(denied(patched), only_workspaces);
         assert_eq!(
-            denied(sets.delete("db", &Default::default()).await),
+            denied(sets.delete("db", &DeleteParams::default()).await),
             only_workspaces
         );
         assert_eq!(
-            denied(sets.delete("own", &Default::default()).await),
+            denied(sets.delete("own", &DeleteParams::default()).await),
             "allowed"
         );
     })

@@ -52,8 +52,8 @@ async fn grant(plane: &ControlPlane, user: &str, rules: &[Value]) {
     }))
     .unwrap();
     let parameters = PostParams::default();
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    roles.create(&parameters, &role).await.unwrap();
+    let cluster_roles: Api<ClusterRole> = Api::all(client.clone());
+    cluster_roles.create(&parameters, &role).await.unwrap();
     let bindings: Api<ClusterRoleBinding> = Api::all(client);
     bindings.create(&parameters, &binding).await.unwrap();
 }
@@ -84,7 +84,7 @@ async fn create(client: &Client, namespace: &TestNamespace, stack: &Stack) -> Re
 async fn requester_needs_the_rights_of_the_pod() {
     let plane = plane_with_policy().await;
     let client = |user| plane.client_as(user, &[]).unwrap();
-    with_namespace(&plane, async |namespace| {
+    Box::pin(with_namespace(&plane, async |namespace| {
         let editor = client(STACK_EDITOR);
         let plain = stack(&json!({}));
         eventually("the policy to deny", async || {
@@ -118,7 +118,7 @@ async fn requester_needs_the_rights_of_the_pod() {
         assert_eq!(own, Ok(()));
         let error = create(&deployer, namespace, &with_account("admin")).await;
         assert!(error.unwrap_err().contains("service account admin"));
-    })
+    }))
     .await;
 }
 

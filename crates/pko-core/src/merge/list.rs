@@ -52,7 +52,11 @@ pub(super) fn merge(
     base: Vec<Value>,
     patch: &[Value],
 ) -> Result<Vec<Value>, MergeError> {
-    let list = Keyed { field, key, path: field_path };
+    let list = Keyed {
+        field,
+        key,
+        path: field_path,
+    };
     let mut numbers = Numbers::default();
     let mut items = Items::default();
     for item in base {

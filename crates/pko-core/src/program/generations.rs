@@ -1,7 +1,6 @@
-//! Generations of a Program that are kept, each as a ControllerRevision of the Program.
+//! Stored generations of a Program, each as a ControllerRevision of the Program.
 //!
-//! A workspace whose pod is made anew fetches the generation that its Workspace names, which may be older than the
-//! Program of now.
+//! A new pod fetches the generation in its Workspace, which may be older than the current Program.
 
 use std::collections::BTreeSet;
 
@@ -18,27 +17,26 @@ use sha2::{Digest as _, Sha256};
 
 use super::artifact::{ArchiveError, PROJECT_FILE, project_file};
 
-/// The longest name of an object.
-const LONGEST_NAME: usize = 253;
-/// The longest value of a label.
-const LONGEST_LABEL: usize = 63;
-/// Enough of a uid to tell the Programs apart that had one name after the other.
+/// The API server's limit for the name of an object.
+const MAX_NAME_LENGTH: usize = 253;
+/// The API server's limit for the value of a label.
+const MAX_LABEL_LENGTH: usize = 63;
+/// Enough of a uid to distinguish successive Programs of the same name.
 const UID_CHARACTERS: usize = 8;
-/// Enough of a hash to tell long names apart.
+/// Enough of a hash to distinguish long names.
 const HASH_BYTES: usize = 8;
 
-/// What is kept of a Program, and who needs it.
+/// The stored and the referenced generations of a Program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generations {
-    /// Those that are kept.
     pub kept: BTreeSet<i64>,
-    /// Those that a Workspace refers to.
+    /// Those to which a Workspace refers.
     pub referred: BTreeSet<i64>,
 }
 
 impl Generations {
-    /// Those that nobody needs any more. The one before the current one stays: an Update that is about to begin may
-    /// have been told of it.
+    /// The generations to delete. The one before the current one stays, because an Update that is about to
+    /// start may use it.
     pub(super) fn to_delete(&self, current: i64) -> Vec<i64> {
         let older = self.kept.range(..current);
         let needed = |generation: &&i64| self.referred.contains(generation);
@@ -49,7 +47,7 @@ impl Generations {
         rest
     }
 
-    /// Whether a generation is kept only because a Workspace refers to it: somebody has to look again.
+    /// Whether a generation is kept only because a Workspace refers to it, so that a requeue is needed.
     pub(super) fn has_older_in_use(&self, current: i64) -> bool {
         let mut older = self.kept.range(..current);
         older.next_back();
@@ -64,17 +62,17 @@ pub fn revision_name(metadata: &ObjectMeta, generation: i64) -> String {
     let uid = metadata.uid.as_deref().unwrap_or_default();
     let uid = uid.get(..UID_CHARACTERS).unwrap_or(uid);
     let tail = format!("-{uid}-{generation}");
-    format!("{}{tail}", shortened(name, LONGEST_NAME - tail.len()))
+    format!("{}{tail}", shorten_name(name, MAX_NAME_LENGTH - tail.len()))
 }
 
 /// The label that each ControllerRevision of a Program has.
 #[must_use]
 pub fn program_label(metadata: &ObjectMeta) -> (&'static str, String) {
     let name = metadata.name.as_deref().unwrap_or_default();
-    (labels::PROGRAM_NAME, shortened(name, LONGEST_LABEL))
+    (labels::PROGRAM_NAME, shorten_name(name, MAX_LABEL_LENGTH))
 }
 
-/// The current generation, to be kept.
+/// The current generation, to be stored.
 ///
 /// # Errors
 /// See [`ArchiveError`].
@@ -97,7 +95,7 @@ pub(super) fn revision(program: &Program) -> Result<ControllerRevision, ArchiveE
             owner_references: Some(vec![owner(program)]),
             ..ObjectMeta::default()
         },
-        // The file's text, not its fields: what is served is this, to the last byte.
+        // The file's text instead of its fields: exactly these bytes are served.
         data: Some(RawExtension(
             json!({ PROJECT_FILE: project_file(program)? }),
         )),
@@ -116,7 +114,7 @@ fn owner(program: &Program) -> OwnerReference {
     }
 }
 
-/// The generation that a ControllerRevision keeps of this Program; nothing for one of another.
+/// The generation that a ControllerRevision stores; `None` if it belongs to another Program.
 #[must_use]
 pub fn generation_in(revision: &ControllerRevision, metadata: &ObjectMeta) -> Option<i64> {
     is_owned(&revision.metadata, metadata).then_some(revision.revision)
@@ -138,15 +136,15 @@ fn is_owned(revision: &ObjectMeta, metadata: &ObjectMeta) -> bool {
     metadata.uid.is_some() && uids.any(|uid| uid == metadata.uid.as_deref())
 }
 
-/// The project file that a ControllerRevision keeps.
+/// The project file in a ControllerRevision.
 #[must_use]
 pub fn document_in(revision: &ControllerRevision) -> Option<&str> {
     let data = revision.data.as_ref()?;
     data.0.get(PROJECT_FILE)?.as_str()
 }
 
-/// A name that is too long is cut, and told apart by a hash.
-fn shortened(name: &str, longest: usize) -> String {
+/// Cuts a long name, and appends a hash to keep it distinct.
+fn shorten_name(name: &str, longest: usize) -> String {
     if name.len() <= longest {
         return name.to_owned();
     }
@@ -192,9 +190,9 @@ mod tests {
             (vec![1, 2, 3], vec![2], 3, vec![1], false),
             (vec![1, 2, 3, 4], vec![1, 3], 4, vec![2], true),
             (vec![1, 2, 3, 4], vec![4], 4, vec![1, 2], false),
-            // One whose previous generation was never kept.
+            // The previous generation was never stored.
             (vec![2, 5, 9], vec![], 9, vec![2], false),
-            // A copy of the Program from before the last edit lets go of nothing that is newer.
+            // A stale copy of the Program deletes no newer generation.
             (vec![1, 2, 3], vec![], 2, vec![], false),
         ] {
             let generations = generations(&kept, &referred);
@@ -208,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a Workspace refers to, the current one, newer ones and the one before are never let go.
+        /// Referenced generations, the current one, newer ones and the previous one are never deleted.
         #[test]
         fn referenced_generations_are_not_deleted(
             kept in prop::collection::btree_set(1_i64..12, 0..8),
@@ -222,7 +220,7 @@ mod tests {
             }
             let previous = kept.range(..current).next_back();
             prop_assert!(previous.is_none_or(|previous| !gone.contains(previous)));
-            // Once they are gone, and nobody refers to more, nothing is left to do.
+            // A second pass deletes nothing.
             let left = Generations { kept: &kept - &gone.into_iter().collect(), referred };
             prop_assert_eq!(left.to_delete(current), Vec::<i64>::new());
         }
@@ -231,11 +229,11 @@ mod tests {
         fn names_are_valid_for_the_api_server(name in "[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?") {
             let program = program(&name);
             let revision = revision_name(&program.metadata, i64::MAX);
-            prop_assert!(revision.len() <= LONGEST_NAME, "{revision}");
+            prop_assert!(revision.len() <= MAX_NAME_LENGTH, "{revision}");
             let stored = super::revision(&program).unwrap().metadata;
             prop_assert_eq!(generation_named_in(&stored, &program.metadata), Some(3));
             let (_, label) = program_label(&program.metadata);
-            prop_assert!(label.len() <= LONGEST_LABEL, "{label}");
+            prop_assert!(label.len() <= MAX_LABEL_LENGTH, "{label}");
             prop_assert!(label.ends_with(|last: char| last.is_ascii_alphanumeric()), "{label}");
         }
     }

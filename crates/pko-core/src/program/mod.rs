@@ -1,5 +1,5 @@
-//! A Program becomes an archive that workspaces fetch: its document, its digest, its status; its older generations
-//! are kept as long as somebody needs them, and what is wrong with its body is said.
+//! The Program's state machine: build and check the archive that workspaces fetch, publish it in the
+//! status, and keep older generations while Workspaces refer to them.
 
 mod absent_reads;
 mod address;
@@ -34,44 +34,44 @@ pub use status::is_published;
 
 use crate::step::{Evaluation, Event, Fact, Machine, Requeue, Rule, StepOf, finish};
 
-/// While an older generation is kept for a Workspace. No event comes when that lets go of it: most changes of a
-/// Workspace are no such thing.
-const LOOK_AGAIN: Duration = Duration::from_mins(5);
+/// While an older generation is kept for a Workspace. No event reports that the Workspace no longer refers
+/// to it.
+const GENERATIONS_RECHECK: Duration = Duration::from_mins(5);
 
-/// What is observed of a Program.
+/// The observed state of a Program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedProgram {
-    /// Without its body, which no cache has.
+    /// Without its body, which is not cached.
     pub program: Program,
-    /// The address under which workspaces reach the operator's file server, with or without `http://`.
+    /// The address of the operator's file server for workspaces, with or without `http://`.
     pub advertised: String,
-    /// The last segment of the archive's address, where addresses must not be guessable.
+    /// The last segment of the archive's address, if addresses must not be guessable.
     pub seal: Option<String>,
     pub generations: Fact<Generations>,
-    /// What was made of the generation that `program` has; nothing if it has another one by now.
+    /// The result for the current generation; `None` if the Program has changed meanwhile.
     pub publication: Fact<Option<Box<Publication>>>,
 }
 
-/// What a Program's rules can look up.
+/// A request for a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramRead {
-    /// The stored generations, and those that Workspaces refer to.
+    /// The stored generations, and those to which Workspaces refer.
     Generations,
-    /// What is made of the current generation's body.
+    /// The result for the current generation's body.
     Publication,
 }
 
-/// What a read returns.
+/// A response to a [`ProgramRead`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramResponse {
     Generations(Generations),
     Publication(Option<Box<Publication>>),
 }
 
-/// What is done for a Program.
+/// A change that ends a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramEffect {
-    /// Stores the current generation, which the next edit replaces.
+    /// Stores the current generation, because the next edit replaces it.
     StoreRevision(Box<ControllerRevision>),
     PatchStatus(Box<ProgramStatus>),
     /// Deletes the ControllerRevision of this name: no Workspace needs that generation.
@@ -82,9 +82,7 @@ pub enum ProgramEffect {
     Emit(Event<ProgramEvent>),
 }
 
-/// A step of the Program's machine.
 pub type ProgramStep = StepOf<ObservedProgram>;
-/// What a Program's rules read.
 pub type ProgramEvaluation = Evaluation<ObservedProgram>;
 
 impl Machine for ObservedProgram {
@@ -135,7 +133,7 @@ impl Machine for ObservedProgram {
 
 /// Publishes the archive of the Program's current generation and stores that generation.
 ///
-/// The first generation has none before it, so its rule reads no others.
+/// The first generation has no predecessors, so the rule reads none.
 fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
     let observed = &evaluation.observed;
     let stored = observed.program.status.as_ref();
@@ -150,8 +148,8 @@ fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
     let made = match &observed.publication {
         Fact::Unknown if is_kept && is_up_to_date => None,
         Fact::Unknown => return ProgramStep::Read(ProgramRead::Publication),
-        // An event of that edit, or of the deletion, is on its way.
-        Fact::Known(None) => return finish(Vec::new(), Requeue::after(LOOK_AGAIN)),
+        // An event for that edit, or for the deletion, will follow.
+        Fact::Known(None) => return finish(Vec::new(), Requeue::after(GENERATIONS_RECHECK)),
         Fact::Known(Some(made)) => Some(made.as_ref()),
     };
     let status = match made {
@@ -175,7 +173,7 @@ fn publish(evaluation: &ProgramEvaluation) -> ProgramStep {
     }));
     effects.extend(event.map(ProgramEffect::Emit));
     let requeue = if known.has_older_in_use(current) {
-        Requeue::after(LOOK_AGAIN)
+        Requeue::after(GENERATIONS_RECHECK)
     } else {
         Requeue::Settled
     };

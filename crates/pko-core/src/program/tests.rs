@@ -137,7 +137,7 @@ fn generations_are_stored_while_referenced() {
             vec![1, 2],
             vec![1],
             vec!["keep hello-1f3a9c2e-3", "status"],
-            Requeue::After(LOOK_AGAIN),
+            Requeue::After(GENERATIONS_RECHECK),
         ),
         (
             3,
@@ -169,7 +169,7 @@ fn published_program_deletes_old_revisions_later() {
     let waiting = plan(&published, 6, &[1, 2, 3], &[1, 3]);
     assert_eq!(
         (shown(&waiting), waiting.requeue),
-        (vec![], Requeue::After(LOOK_AGAIN))
+        (vec![], Requeue::After(GENERATIONS_RECHECK))
     );
     let over = plan(&published, 7, &[1, 2, 3], &[3]);
     assert_eq!(shown(&over), ["delete hello-1f3a9c2e-1"]);
@@ -313,7 +313,7 @@ fn program_edited_meanwhile_is_left_alone() {
     };
     assert_eq!(
         (shown(&plan), plan.requeue),
-        (vec![], Requeue::After(LOOK_AGAIN))
+        (vec![], Requeue::After(GENERATIONS_RECHECK))
     );
 }
 

@@ -118,7 +118,7 @@ fn fold(
     Ok(record(evaluation, current, end))
 }
 
-/// Replaces the outputs by those of the Update, if it has some, and has_targets them to
+/// Replaces the outputs by those of the Update, if it has some, and publishes them to
 /// `spec.outputsTo`. Returns a problem of the publication as a remark, because the update itself
 /// succeeded.
 fn take_outputs(

@@ -617,7 +617,7 @@ impl SimulatedCluster {
                     .push(finalizers::STACK.to_owned());
             }
             stack::StackEffect::RemoveFinalizer => {
-                remove_stack_finalizer(&mut stack.unwrap().metadata)
+                remove_stack_finalizer(&mut stack.unwrap().metadata);
             }
             stack::StackEffect::PatchStatus(status) => {
                 let stack = stack.unwrap();

@@ -85,7 +85,10 @@ async fn large_honest_result_is_received_and_its_outputs_are_explained() {
     };
     assert!(outcome.succeeded && outcome.outputs.is_empty());
     let problem = outcome.omitted_outputs.unwrap();
-    assert!(problem.contains("the limit of 1048576 for a Secret"), "{problem}");
+    assert!(
+        problem.contains("the limit of 1048576 for a Secret"),
+        "{problem}"
+    );
 }
 
 #[tokio::test]

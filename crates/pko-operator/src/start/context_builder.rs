@@ -68,15 +68,12 @@ impl ContextBuilder<'_> {
         let programs = ServedPrograms::new(watches.programs.store(), Arc::clone(&program_urls));
         let pod_usage = Arc::new(PodUsage::default());
         let tokens = tokens(key, arguments, &client);
-        let runtime: Box<dyn WorkspaceRuntime> = match folder {
-            Some(folder) => {
-                let workspaces = (folder.path.as_path(), &triggers.workspaces);
-                processes(arguments, &client, tokens, programs, workspaces)?
-            }
-            None => {
-                let watches = (watches, programs);
-                pods(arguments, &client, tokens, &pod_usage, watches)?
-            }
+        let runtime: Box<dyn WorkspaceRuntime> = if let Some(folder) = folder {
+            let workspaces = (folder.path.as_path(), &triggers.workspaces);
+            processes(arguments, &client, tokens, programs, workspaces)?
+        } else {
+            let watches = (watches, programs);
+            pods(arguments, &client, tokens, &pod_usage, watches)?
         };
         Ok(Context {
             caches: caches(watches),

@@ -21,7 +21,7 @@ use crate::{
 
 const ENTRIES: usize = 20_000;
 
-fn program(name: &str, body: Value) -> Value {
+fn program(name: &str, body: &Value) -> Value {
     json!({
         "apiVersion": "pulumi.com/v1", "kind": "Program",
         "metadata": { "name": name }, "program": body,
@@ -34,7 +34,7 @@ fn circles() -> Value {
     let variables = (0..ENTRIES).map(|number| (format!("v{number:05}"), json!(needs(number))));
     program(
         "circles",
-        json!({ "variables": variables.collect::<Map<_, _>>() }),
+        &json!({ "variables": variables.collect::<Map<_, _>>() }),
     )
 }
 
@@ -43,7 +43,7 @@ fn long_names() -> Value {
     let outputs = json!({ "out": format!("${{{other}}}") });
     program(
         "names",
-        json!({ "variables": { one: 1 }, "outputs": outputs }),
+        &json!({ "variables": { one: 1 }, "outputs": outputs }),
     )
 }
 

@@ -103,16 +103,16 @@ fn unsaved_state_is_saved_by_the_next_run() {
 #[test]
 fn unsaved_state_is_not_saved_over_another_change() {
     let (stage, command) = with_unsaved_state();
-    let state = stage.state_file("dev");
-    let before = fs::read_to_string(&state).unwrap() + "\n";
-    fs::write(&state, &before).unwrap();
+    let file = stage.state_file("dev");
+    let before = fs::read_to_string(&file).unwrap() + "\n";
+    fs::write(&file, &before).unwrap();
     let refused = stage.run(&UP);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
         refused.stderr.contains(command.last().unwrap()),
         "{refused:?}"
     );
-    assert_eq!(fs::read_to_string(&state).unwrap(), before);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
     fs::remove_file(command.last().unwrap()).unwrap();
     stage.ok(&UP);
 }

@@ -61,7 +61,7 @@ async fn serve(
 
 const KUBE: [&str; 2] = ["--auth-mode", "kube"];
 
-/// A user that may create TokenReviews, and its kubeconfig.
+/// A user that may create `TokenReview`s, and its kubeconfig.
 async fn delegate(cluster: &ControlPlane, namespace: &TestNamespace) -> PathBuf {
     let user = format!("agent-of-{}", namespace.name());
     let binding = json!({

@@ -120,7 +120,7 @@ mod tests {
             uid: "u".to_owned(),
             generation: 1,
         };
-        let make = || async {
+        let archive = || async {
             made.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             Ok::<_, Infallible>(Archive {
@@ -128,7 +128,7 @@ mod tests {
                 digest: "sha256:a".to_owned(),
             })
         };
-        let requests = (0..20).map(|_| store.get_or_make(key(), make()));
+        let requests = (0..20).map(|_| store.get_or_make(key(), archive()));
         let found = futures::future::join_all(requests).await;
         assert!(
             found

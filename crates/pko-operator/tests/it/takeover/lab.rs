@@ -26,7 +26,7 @@ use crate::harness::{System, eprintln_lines, program};
 pub(super) const NAMESPACE: &str = "shop";
 /// The node of upstream's pods.
 const NODE: &str = "lab";
-/// The Stack whose service account may not create TokenReviews.
+/// The Stack whose service account may not create a `TokenReview`.
 const WITHOUT_RIGHTS: &str = "no-delegator";
 
 /// The data of the Secret of all Stacks.

@@ -399,7 +399,9 @@ fn schedule_hosts_that_hang_later_delay_no_other_tenant() {
         if fixture.now > fixture.begin + 5 * MINUTE {
             break;
         }
-        started.iter().for_each(|key| fixture.answered(key));
+        for key in &started {
+            fixture.answered(key);
+        }
     }
     fixture.now += 10 * MINUTE;
     fixture.schedule.start(fixture.now);
