@@ -1,5 +1,5 @@
-//! `cargo xtask generate`: files that are generated from the source and committed, so that a diff shows
-//! the effect of a change on users.
+//! `cargo xtask generate`: files that are generated from the source and committed, so that a diff
+//! shows the effect of a change on users.
 
 mod install;
 mod merge_keys;

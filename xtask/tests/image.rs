@@ -1,5 +1,5 @@
-//! Runs the programs of the images from `cargo xtask image` in a chroot, which requires root. `PKO_IMAGES` is the
-//! folder of the images.
+//! Runs the programs of the images from `cargo xtask image` in a chroot, which requires root.
+//! `PKO_IMAGES` is the folder of the images.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

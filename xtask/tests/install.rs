@@ -1,4 +1,5 @@
-//! Applies `deploy/quickstart/install.yaml` with `kubectl` to a real API server with its controllers.
+//! Applies `deploy/quickstart/install.yaml` with `kubectl` to a real API server with its
+//! controllers.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,

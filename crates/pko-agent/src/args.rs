@@ -58,9 +58,9 @@ pub(crate) struct Init {
     /// Folder for the source; existing content is replaced
     #[arg(short, long, required_unless_present = "local_dir")]
     pub(crate) target_dir: Option<PathBuf>,
-    /// Git repository to fetch; `env:GIT_URL` for the address in that variable, which is not visible
-    /// to others if it has credentials. Credentials and options are environment variables: `GIT_TOKEN`,
-    /// `GIT_USERNAME` and `GIT_PASSWORD`, `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID`,
+    /// Git repository to fetch; `env:GIT_URL` for the address in that variable, which is not
+    /// visible to others if it has credentials. Credentials and options are environment variables:
+    /// `GIT_TOKEN`, `GIT_USERNAME` and `GIT_PASSWORD`, `GIT_SSH_PRIVATE_KEY`, `GIT_GITHUB_APP_ID`,
     /// `GIT_GITHUB_APP_INSTALLATION_ID` and `GIT_GITHUB_APP_PRIVATE_KEY`, `GIT_SHALLOW`,
     /// `GIT_SUBMODULES`, `GIT_KNOWN_HOSTS`, `SSH_KNOWN_HOSTS`
     #[arg(long, requires = "git_revision")]
@@ -137,8 +137,8 @@ pub(crate) struct Serve {
     /// Accepted audience of callers' tokens, in the modes `kube` and `manager`
     #[arg(long, value_delimiter = ',')]
     pub(crate) kube_audience: Vec<String>,
-    /// File with public keys of the manager as PEM, for mode `manager`; may be repeated. Without it,
-    /// the keys are read from `PKO_MANAGER_PUBLIC_KEY`
+    /// File with public keys of the manager as PEM, for mode `manager`; may be repeated. Without
+    /// it, the keys are read from `PKO_MANAGER_PUBLIC_KEY`
     #[arg(long)]
     pub(crate) manager_public_key: Vec<PathBuf>,
     /// Namespace of the served Workspace

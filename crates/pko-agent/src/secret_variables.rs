@@ -1,7 +1,8 @@
-//! Which environment variables hold secrets: by their origin, which the manager states, and by name.
+//! Which environment variables hold secrets: by their origin, which the manager states, and by
+//! name.
 //!
-//! Only the pod's spec says which variables come from a Secret, so the manager passes their names, never
-//! their values.
+//! Only the pod's spec says which variables come from a Secret, so the manager passes their names,
+//! never their values.
 
 use std::{
     collections::BTreeSet,

@@ -20,8 +20,8 @@ pub struct Mask(RwLock<BTreeSet<String>>);
 
 impl Mask {
     /// Masks the value from now on. Each line of a multi-line value and each string in a JSON
-    /// structure is masked by itself, because programs print the parts. Returns false for a value that
-    /// is too short or too ordinary to be masked.
+    /// structure is masked by itself, because programs print the parts. Returns false for a value
+    /// that is too short or too ordinary to be masked.
     pub fn add(&self, secret: &str) -> bool {
         let whole = secret.trim();
         let mut parts: Vec<String> = secret.lines().map(|line| line.trim().to_owned()).collect();

@@ -103,7 +103,8 @@ pub fn without_credentials(url: &str) -> String {
     whole.get(..end).unwrap_or_default().to_owned()
 }
 
-/// Whether a URL has credentials that a command line must not show. The user of an SSH address is none.
+/// Whether a URL has credentials that a command line must not show. The user of an SSH address is
+/// none.
 #[must_use]
 pub fn has_credentials(url: &str) -> bool {
     let is_login = url.starts_with("ssh://") && !url.contains('?');

@@ -1,5 +1,5 @@
-//! Reduces a status that the API server rejects. Without a writable status the object could not even
-//! be deleted, because a deletion is reported too.
+//! Reduces a status that the API server rejects. Without a writable status the object could not
+//! even be deleted, because a deletion is reported too.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,8 @@ use crate::condition_set::shorten_to;
 
 /// The largest field that is kept.
 const MAX_FIELD_BYTES: usize = 16 * 1024;
-/// The longest message that is kept whole. Other strings are not changed: they may be read as values.
+/// The longest message that is kept whole. Other strings are not changed: they may be read as
+/// values.
 const MAX_MESSAGE_BYTES: usize = 1024;
 const CONDITIONS: &str = "conditions";
 

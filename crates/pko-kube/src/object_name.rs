@@ -3,8 +3,8 @@
 
 const MAX_LENGTH: usize = 253;
 
-/// Whether a text is a DNS subdomain: lowercase letters, digits, `-` and `.`, with a letter or digit
-/// at both ends of each label.
+/// Whether a text is a DNS subdomain: lowercase letters, digits, `-` and `.`, with a letter or
+/// digit at both ends of each label.
 pub(crate) fn is_valid(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let labels = || name.split('.');

@@ -1,8 +1,8 @@
 //! How an object is read from the text of a response.
 //!
-//! `kube`'s own client parses with a recursive parser, and logs the whole response if that fails: the
-//! objects of all tenants, for one that is nested too deep. Here each object is cut out and read on its
-//! own, and an error names a field and no value.
+//! `kube`'s own client parses with a recursive parser, and logs the whole response if that fails:
+//! the objects of all tenants, for one that is nested too deep. Here each object is cut out and
+//! read on its own, and an error names a field and no value.
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, StatefulSet},
@@ -81,8 +81,8 @@ pub(crate) fn unreadable(field: &str) -> Error {
     )))
 }
 
-/// Reads an object of a list or a watch. Of one that can't be read, the identity is left, so that the
-/// others are not held up by it.
+/// Reads an object of a list or a watch. Of one that can't be read, the identity is left, so that
+/// the others are not held up by it.
 pub(crate) fn read_item<K: ReadJson + DeserializeOwned>(json: &str) -> Result<K, Error> {
     K::read_json(json).or_else(|error| {
         let object = RawObject::new(json).ok_or(error)?;

@@ -16,8 +16,8 @@ use crate::read_json::{ReadJson, from_text, unreadable};
 /// A status that is deeper counts as none.
 const MAX_DEPTH: usize = 64;
 
-/// An object of a kind that is known at run time only: its identity and its status. Its spec and data
-/// are not parsed, so that they take no memory and can't fail.
+/// An object of a kind that is known at run time only: its identity and its status. Its spec and
+/// data are not parsed, so that they take no memory and can't fail.
 #[derive(Clone, Deserialize)]
 pub struct StatusObject {
     pub metadata: ObjectMeta,

@@ -1,5 +1,5 @@
-//! `manager`: the operator. It watches Stacks, Workspaces, Updates and Programs, asks `pko-core` what
-//! to do about each, and does it. Pulumi itself runs in workspaces, never in this process.
+//! `manager`: the operator. It watches Stacks, Workspaces, Updates and Programs, asks `pko-core`
+//! what to do about each, and does it. Pulumi itself runs in workspaces, never in this process.
 //!
 //! ```text
 //! args               flags and environment variables

@@ -1,7 +1,7 @@
 //! The async runtimes of the manager.
 //!
-//! Objects of users make the main runtime compute. The kubelet and the other replicas do not wait for
-//! that: a probe without a response ends the process, and a Lease that is not renewed ends its
+//! Objects of users make the main runtime compute. The kubelet and the other replicas do not wait
+//! for that: a probe without a response ends the process, and a Lease that is not renewed ends its
 //! leadership. Both have a runtime with a thread of its own.
 
 use std::{io, num::NonZero, thread};

@@ -1,14 +1,14 @@
-//! Looks at an encoded message before it is decoded. Decoded messages can be a hundred times as large
-//! as encoded ones: an empty element of a list takes two bytes on the wire.
+//! Looks at an encoded message before it is decoded. Decoded messages can be a hundred times as
+//! large as encoded ones: an empty element of a list takes two bytes on the wire.
 
 use prost::{
     bytes::Buf as _,
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
-/// The number of fields of a message, elements of lists and maps included, and those of the embedded
-/// messages that `path` leads to, by field numbers from the outside to the inside. None for what is
-/// no message.
+/// The number of fields of a message, elements of lists and maps included, and those of the
+/// embedded messages that `path` leads to, by field numbers from the outside to the inside. None
+/// for what is no message.
 #[must_use]
 pub fn count_fields(message: &[u8], path: &[u32]) -> Option<usize> {
     let mut count = 0;

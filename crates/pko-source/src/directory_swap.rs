@@ -8,8 +8,8 @@
 //!   .incoming-k3x/old     the previous target, until it is removed
 //! ```
 //!
-//! A target that cannot be renamed (a mounted volume, or a read-only parent) contains the staging folder
-//! instead, and its entries are swapped one by one. That is not atomic.
+//! A target that cannot be renamed (a mounted volume, or a read-only parent) contains the staging
+//! folder instead, and its entries are swapped one by one. That is not atomic.
 
 mod removal;
 mod staging;

@@ -7,7 +7,8 @@
 //!   operator ──────▶ poll::Poller ────────▶ git::Remote::look_up, once for all Stacks of a repository
 //! ```
 //!
-//! - A fetch builds the new content in a staging folder and swaps it with the target (`directory_swap`).
+//! - A fetch builds the new content in a staging folder and swaps it with the target
+//!   (`directory_swap`).
 //! - All calls but the poller's block, and every call has a [`Deadline`].
 //! - Data from a server is untrusted: sizes, names and redirects are checked before use.
 

@@ -1,5 +1,5 @@
-//! Memory use of the poller for a thousand repositories. The only test of its process, because others
-//! would be measured too.
+//! Memory use of the poller for a thousand repositories. The only test of its process, because
+//! others would be measured too.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{

@@ -1,7 +1,7 @@
 //! Runs tasks with dependencies on several threads.
 //!
-//! The ready task with the lowest number goes first: one thread follows the order of the numbers, and
-//! several stay close to it.
+//! The ready task with the lowest number goes first: one thread follows the order of the numbers,
+//! and several stay close to it.
 
 use std::{collections::BTreeSet, thread};
 
@@ -14,7 +14,8 @@ struct Queue {
     running: usize,
 }
 
-/// Calls `work` for each number below `needs.len()`, each after all it needs, on up to `width` threads.
+/// Calls `work` for each number below `needs.len()`, each after all it needs, on up to `width`
+/// threads.
 ///
 /// Tasks in a cycle are skipped.
 pub(crate) fn run(needs: &[Vec<usize>], width: usize, work: &(dyn Fn(usize) + Sync)) {

@@ -1,5 +1,5 @@
-//! Resource providers. The trait follows Pulumi's provider protocol, so that plugins could implement
-//! it too.
+//! Resource providers. The trait follows Pulumi's provider protocol, so that plugins could
+//! implement it too.
 //!
 //! Calls are synchronous and come from several threads at once, one for each resource in progress.
 
@@ -17,7 +17,8 @@ use pulumi_yaml::ResourceType;
 
 /// A provider with its configuration.
 pub trait Provider: Send + Sync {
-    /// The schema of a resource type. The error for an unknown type tells the user what to do instead.
+    /// The schema of a resource type. The error for an unknown type tells the user what to do
+    /// instead.
     fn resource_type(&self, token: &str) -> Result<ResourceType, ProviderError>;
 
     /// Validates and completes inputs: defaults, auto-naming.
@@ -219,8 +220,8 @@ pub struct Observed {
 pub enum ProviderError {
     #[error("{0}")]
     Failed(String),
-    /// It was created or updated, but is not ready. The state keeps it with the reasons, and the next run
-    /// updates it again.
+    /// It was created or updated, but is not ready. The state keeps it with the reasons, and the
+    /// next run updates it again.
     #[error("{}", reasons.join("; "))]
     Incomplete {
         id: String,

@@ -1,7 +1,7 @@
 //! The packages, and how their providers are created.
 //!
-//! Providers are created on demand, without I/O. Types are looked up before a run, with a provider that
-//! has no config.
+//! Providers are created on demand, without I/O. Types are looked up before a run, with a provider
+//! that has no config.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub struct Package {
     /// Its name, the first part of its type tokens.
     pub name: &'static str,
     pub make: Constructor,
-    /// Whether its resources exist outside of the state. If not, an interrupted create left nothing.
+    /// Whether its resources exist outside of the state. If not, an interrupted create left
+    /// nothing.
     pub outside: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The files of a backend: a folder, or a bucket of a cloud. The key of a file is its path with slashes.
+//! The files of a backend: a folder, or a bucket of a cloud. The key of a file is its path with
+//! slashes.
 
 use std::{
     fmt, io,

@@ -99,8 +99,8 @@ pub fn write(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     replace(&attributes_of(path), attributes.as_bytes(), false)
 }
 
-/// Writes a file of the backend without attributes, which readers do not need. Their hash is the main
-/// cost of a large file.
+/// Writes a file of the backend without attributes, which readers do not need. Their hash is the
+/// main cost of a large file.
 pub fn write_bare(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
     // first, so that they never belong to other content
     remove_one(&attributes_of(path))?;

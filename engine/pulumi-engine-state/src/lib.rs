@@ -1,7 +1,7 @@
 //! Stack states in Pulumi's own formats and layout, in a folder or in a bucket.
 //!
-//! [`backend`] reads and writes the files: checkpoints, locks, history, tags. [`checkpoint`] is their
-//! format, [`sealing`] encrypts the secrets in them.
+//! [`backend`] reads and writes the files: checkpoints, locks, history, tags. [`checkpoint`] is
+//! their format, [`sealing`] encrypts the secrets in them.
 
 #![expect(missing_docs, reason = "only this workspace links it")]
 

@@ -5,8 +5,8 @@ use std::io;
 use serde::Serialize as _;
 use serde_json::{Number, Value};
 
-/// The longest name that is compared with others, in bytes: a comparison takes time in proportion to
-/// the product of both lengths.
+/// The longest name that is compared with others, in bytes: a comparison takes time in proportion
+/// to the product of both lengths.
 const LONGEST_COMPARED: usize = 128;
 
 /// `; did you mean "name"?` for the most similar name, or an empty string if none is similar.

@@ -1,5 +1,6 @@
-//! Measures the manager on a control plane of its own, with leader election. The audit log of the API server
-//! identifies its requests by its user. Upstream's figures are those of its 2.x, measured the same way.
+//! Measures the manager on a control plane of its own, with leader election. The audit log of the
+//! API server identifies its requests by its user. Upstream's figures are those of its 2.x,
+//! measured the same way.
 #![expect(
     clippy::cast_precision_loss,
     reason = "no figure here has more than a few digits"

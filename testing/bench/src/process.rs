@@ -97,7 +97,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// The sum of fields 14 and 15 of `stat`. Field 2 is a name in parentheses, which may contain spaces.
+/// The sum of fields 14 and 15 of `stat`. Field 2 is a name in parentheses, which may contain
+/// spaces.
 fn processor_time(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

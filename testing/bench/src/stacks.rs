@@ -1,11 +1,15 @@
-//! Measures the cost of Stacks for the manager, the API server and a git server, and their speed. The manager is
-//! a release build on a control plane of its own, and `pulumi` is a stand-in that takes no time.
+//! Measures the cost of Stacks for the manager, the API server and a git server, and their speed.
+//! The manager is a release build on a control plane of its own, and `pulumi` is a stand-in that
+//! takes no time.
 //!
-//! - Requests come from the API server's audit log, and processes from the stand-ins. Both counts are exact.
-//! - Memory and requests are measured with pod workspaces on a pretend node, whose containers are real agents.
+//! - Requests come from the API server's audit log, and processes from the stand-ins. Both counts
+//!   are exact.
+//! - Memory and requests are measured with pod workspaces on a pretend node, whose containers are
+//!   real agents.
 //! - Times are measured with process workspaces, so that they do not include the node.
 //!
-//! Upstream's figures are those of its 2.x, measured the same way. Counts compare exactly, times and memory roughly.
+//! Upstream's figures are those of its 2.x, measured the same way. Counts compare exactly, times
+//! and memory roughly.
 
 mod counts;
 mod environment;

@@ -13,8 +13,8 @@ pub fn checkout() -> PathBuf {
     package.ancestors().nth(2).unwrap_or(package).to_owned()
 }
 
-/// Cargo, run in the checkout. It does not inherit the variables that `cargo run` sets for this process:
-/// build scripts depend on some of them and would run again.
+/// Cargo, run in the checkout. It does not inherit the variables that `cargo run` sets for this
+/// process: build scripts depend on some of them and would run again.
 #[must_use]
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));

@@ -1,9 +1,9 @@
 //! A real cluster with one node, on this machine, without Docker and without image downloads.
 //!
-//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, containerd and CoreDNS
-//! run in their own network, mount and PID namespaces. On the host only one interface and a route through it
-//! appear, and the kernel removes everything when the first process of these namespaces ends.
-//! `cargo xtask cluster` brings one up for people.
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, containerd
+//! and CoreDNS run in their own network, mount and PID namespaces. On the host only one interface
+//! and a route through it appear, and the kernel removes everything when the first process of these
+//! namespaces ends. `cargo xtask cluster` brings one up for people.
 //!
 //! ```no_run
 //! # async fn test() -> Result<(), Box<dyn std::error::Error>> {

@@ -136,8 +136,8 @@ impl FaultProxy {
     ///
     /// # Guarantees
     ///
-    /// That write gets no response. From its arrival, nothing passes on existing connections, so it is
-    /// the last write of its client. New connections work.
+    /// That write gets no response. From its arrival, nothing passes on existing connections, so it
+    /// is the last write of its client. New connections work.
     pub fn kill_at(&self, k: usize, when: KillPoint, action: impl Fn() + Send + Sync + 'static) {
         self.proxy.rules().kill_at(k, when, Arc::new(action));
     }

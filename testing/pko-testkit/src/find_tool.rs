@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::components::cache_folder;
 
-/// A program: the one that an environment variable names, the one in the cache that `cargo xtask test`
-/// fills, or the one on the `PATH`.
+/// A program: the one that an environment variable names, the one in the cache that `cargo xtask
+/// test` fills, or the one on the `PATH`.
 #[must_use]
 pub fn find_tool(variable: &str, cached: &str, name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Flux as a Stack sees it: its own CRDs, sources with source-controller's statuses, and a server for their
-//! artifacts.
+//! Flux as a Stack sees it: its own CRDs, sources with source-controller's statuses, and a server
+//! for their artifacts.
 //!
 //! source-controller does not run: a test writes a [`SourceState`] instead.
 //!

@@ -1,4 +1,5 @@
-//! Test infrastructure: a real Kubernetes control plane, a real cluster, a fault proxy, and stand-ins.
+//! Test infrastructure: a real Kubernetes control plane, a real cluster, a fault proxy, and
+//! stand-ins.
 //!
 //! ```no_run
 //! # async fn test() -> Result<(), Box<dyn std::error::Error>> {

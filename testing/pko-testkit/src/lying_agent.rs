@@ -1,5 +1,5 @@
-//! An agent that lies to its manager. It has the services of a real one, executes nothing, and reports
-//! what no honest agent would.
+//! An agent that lies to its manager. It has the services of a real one, executes nothing, and
+//! reports what no honest agent would.
 
 mod automation;
 mod run_service;

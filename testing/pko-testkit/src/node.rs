@@ -5,11 +5,11 @@
 //!                                 └─────────── each step is reported in the pod's status
 //! ```
 //!
-//! Containers are processes of this machine. They share its file system, so paths below their mounts
-//! are rewritten in commands, arguments and variables. They share its network, so each pod has its own
-//! address in 127.0.0.0/8, and the agent gets a `--host` argument. Not supported: images (a container
-//! runs a program of this machine), limits, probes, native sidecars, and volumes other than emptyDir,
-//! Secret and ConfigMap, which are empty.
+//! Containers are processes of this machine. They share its file system, so paths below their
+//! mounts are rewritten in commands, arguments and variables. They share its network, so each pod
+//! has its own address in 127.0.0.0/8, and the agent gets a `--host` argument. Not supported:
+//! images (a container runs a program of this machine), limits, probes, native sidecars, and
+//! volumes other than emptyDir, Secret and ConfigMap, which are empty.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,9 +1,9 @@
 //! A stand-in for `pulumi` that follows a script and records its calls.
 //!
-//! The program is `pulumi-stand-in`. It takes Pulumi's command line. The variable `PKO_STAND_IN` names its
-//! folder, with its [`Script`], its state, and the record of its [`Call`]s. Commands that the script does not
-//! mention behave as Pulumi does on a file backend: texts, exit codes and events are those of the transcripts
-//! in this crate, which were recorded from the real CLI.
+//! The program is `pulumi-stand-in`. It takes Pulumi's command line. The variable `PKO_STAND_IN`
+//! names its folder, with its [`Script`], its state, and the record of its [`Call`]s. Commands that
+//! the script does not mention behave as Pulumi does on a file backend: texts, exit codes and
+//! events are those of the transcripts in this crate, which were recorded from the real CLI.
 //!
 //! ```no_run
 //! use pko_testkit::{Reply, Script, StandIn};

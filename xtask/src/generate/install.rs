@@ -1,7 +1,7 @@
 //! `deploy/quickstart/install.yaml`: the whole installation, for one `kubectl apply`. Does no I/O.
 //!
-//! Names, labels, ports, flags and variables are those of upstream's file, so that either can be applied over
-//! the other.
+//! Names, labels, ports, flags and variables are those of upstream's file, so that either can be
+//! applied over the other.
 
 mod manager;
 mod network;

@@ -1,7 +1,8 @@
 //! Builds our programs as static binaries.
 //!
-//! They are linked with musl, because the agent runs in images of users, where glibc, even static, would load the
-//! image's own modules for name lookups. If Rust's musl target is not available, glibc is linked statically.
+//! They are linked with musl, because the agent runs in images of users, where glibc, even static,
+//! would load the image's own modules for name lookups. If Rust's musl target is not available,
+//! glibc is linked statically.
 
 use std::{
     env, fs,
@@ -119,8 +120,8 @@ pub(crate) fn read_programs(folder: &Path) -> anyhow::Result<ImagePrograms> {
 fn environment(target: &str, compiler: &str) -> Vec<(String, String)> {
     let name = target.replace('-', "_");
     let cargos = format!("CARGO_TARGET_{}", name.to_uppercase());
-    // Our own paths are already relative. A flag with the checkout's path would rebuild every dependency for each
-    // checkout.
+    // Our own paths are already relative. A flag with the checkout's path would rebuild every
+    // dependency for each checkout.
     let mut flags = vec![format!(
         "--remap-path-prefix={}=/cargo",
         cargo_home().display()

@@ -1,4 +1,5 @@
-//! Images for the e2e suite: ours, a workspace with an old CLI version, one with Pulumi's CLI, and a shell.
+//! Images for the e2e suite: ours, a workspace with an old CLI version, one with Pulumi's CLI, and
+//! a shell.
 //!
 //! The shell and its libraries are those of this machine.
 

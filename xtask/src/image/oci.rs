@@ -1,8 +1,8 @@
 //! Writes OCI images (layout 1.0.0, one layer), reproducibly. Does no I/O.
 //!
-//! Hand-written, 280 lines: the image has one layer, so all that is needed is `tar`, gzip, SHA-256 and four JSON
-//! documents. Crates such as `oci-spec` provide the types of the documents, but not the layout, the archive
-//! for `docker load` or reproducible layers.
+//! Hand-written, 280 lines: the image has one layer, so all that is needed is `tar`, gzip, SHA-256
+//! and four JSON documents. Crates such as `oci-spec` provide the types of the documents, but not
+//! the layout, the archive for `docker load` or reproducible layers.
 //!
 //! ```text
 //!   entries ──tar, gzip──▶ layer ┐

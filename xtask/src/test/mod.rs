@@ -91,7 +91,8 @@ fn variables(full: bool, images: Option<&Path>) -> anyhow::Result<Vec<(&'static 
     Ok(variables)
 }
 
-/// Builds the images for e2e. Without support for a cluster there are none, and the tests skip themselves.
+/// Builds the images for e2e. Without support for a cluster there are none, and the tests skip
+/// themselves.
 fn build_images() -> anyhow::Result<Option<PathBuf>> {
     if Cluster::obstacle().is_some() {
         return Ok(None);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pko_testkit::SKIPPED;
 
-/// The `#[ignore]` reason of tests that another test runs in a child process. They are not counted as
-/// skipped.
+/// The `#[ignore]` reason of tests that another test runs in a child process. They are not counted
+/// as skipped.
 const PART_OF_ANOTHER: &str = "run by the test above";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Installs and builds what the tests need, with apt-get, pip, npm and go.
 //!
-//! As root on Debian it installs missing packages. Otherwise it prints what is missing, and the tests that
-//! need it skip themselves.
+//! As root on Debian it installs missing packages. Otherwise it prints what is missing, and the
+//! tests that need it skip themselves.
 
 use std::{
     fs,

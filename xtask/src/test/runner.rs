@@ -1,7 +1,7 @@
 //! Runs suites concurrently.
 //!
-//! Each suite has its own `TMPDIR`. All processes that it starts have a path below it in their arguments, so
-//! leftover processes are found by that path, ended and reported as a failure.
+//! Each suite has its own `TMPDIR`. All processes that it starts have a path below it in their
+//! arguments, so leftover processes are found by that path, ended and reported as a failure.
 
 use std::{
     collections::VecDeque,

@@ -14,11 +14,12 @@ const E2E: &str = "e2e/e2e";
 const IMAGE_SUITE: &str = "xtask/image";
 /// Doc tests, which rustdoc builds and runs.
 const DOCUMENTATION: &str = "documentation";
-/// The packages with doc tests. rustdoc compiles each package that it is asked to test, examples or not.
+/// The packages with doc tests. rustdoc compiles each package that it is asked to test, examples or
+/// not.
 const DOCUMENTED_PACKAGES: [&str; 2] = ["pko-auth", "pko-testkit"];
 
-/// Suites that mostly wait run more tests at a time than there are cores. They start in this order, the
-/// longest first.
+/// Suites that mostly wait run more tests at a time than there are cores. They start in this order,
+/// the longest first.
 const THREADS: [(&str, usize); 7] = [
     // The suite schedules its tests itself.
     (E2E, 100),
@@ -59,8 +60,8 @@ impl Suite {
             }
         };
         command.args(&self.arguments).current_dir(&self.folder);
-        // As `cargo test` does. Not for cargo itself: build scripts that depend on this variable would
-        // run again, and rebuild half of the crates.
+        // As `cargo test` does. Not for cargo itself: build scripts that depend on this variable
+        // would run again, and rebuild half of the crates.
         if self.name != DOCUMENTATION {
             command.env("CARGO_MANIFEST_DIR", &self.folder);
         }
@@ -77,8 +78,8 @@ impl Suite {
         format!("{}.log", name.trim_matches('-'))
     }
 
-    /// The start order, smallest first. The longest suites come first, so that none runs alone at the end.
-    /// Unit tests and doc tests, which compute, fill the remaining CPU time.
+    /// The start order, smallest first. The longest suites come first, so that none runs alone at
+    /// the end. Unit tests and doc tests, which compute, fill the remaining CPU time.
     fn order(&self) -> usize {
         let place = THREADS.iter().position(|(name, _)| *name == self.name);
         let last = THREADS.len();
@@ -90,8 +91,8 @@ impl Suite {
         }
     }
 
-    /// Doc tests. Cargo's output has the format of a suite's. xtask has none, but turns on the features
-    /// that the workspace was built with.
+    /// Doc tests. Cargo's output has the format of a suite's. xtask has none, but turns on the
+    /// features that the workspace was built with.
     fn documentation() -> Self {
         let mut arguments = vec!["test", "--doc", "--package", "xtask"];
         for package in DOCUMENTED_PACKAGES {
@@ -129,8 +130,8 @@ pub(super) fn build(layer: Option<Layer>) -> anyhow::Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// All layers that run programs use the same packages and targets. Another set would have other features
-/// and compile shared crates again.
+/// All layers that run programs use the same packages and targets. Another set would have other
+/// features and compile shared crates again.
 fn command(layer: Option<Layer>) -> Command {
     let mut command = cargo();
     command.args(["test", "--workspace"]);

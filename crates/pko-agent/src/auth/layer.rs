@@ -1,5 +1,5 @@
-//! One layer in front of all services, so that none is left open by mistake. Only the health service
-//! needs no token.
+//! One layer in front of all services, so that none is left open by mistake. Only the health
+//! service needs no token.
 
 use std::{
     future::Future,

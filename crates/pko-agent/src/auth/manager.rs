@@ -1,5 +1,5 @@
-//! `--auth-mode manager`: verifies tokens that our manager signed. It makes no requests, so it needs
-//! no rights in the cluster.
+//! `--auth-mode manager`: verifies tokens that our manager signed. It makes no requests, so it
+//! needs no rights in the cluster.
 
 use jiff::Timestamp;
 use pko_auth::token::{PublicKey, verify};
@@ -15,8 +15,8 @@ impl ManagerAuthorizer {
         Self { keys, audiences }
     }
 
-    /// The status includes the reason: a manager with a wrong clock needs it, and it is of no use to
-    /// a forger.
+    /// The status includes the reason: a manager with a wrong clock needs it, and it is of no use
+    /// to a forger.
     pub(super) fn authorize(&self, token: &str, now: Timestamp) -> Result<(), Status> {
         let claims = verify(token, &self.keys, &self.audiences, now);
         claims

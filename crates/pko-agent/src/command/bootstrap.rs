@@ -1,5 +1,5 @@
-//! `agent bootstrap`: copies the agent to the volume that a workspace's containers share, so that it
-//! runs in any image. It needs neither a shell nor `cp`.
+//! `agent bootstrap`: copies the agent to the volume that a workspace's containers share, so that
+//! it runs in any image. It needs neither a shell nor `cp`.
 
 use std::{
     fs::{self, Permissions},

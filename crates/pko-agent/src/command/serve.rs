@@ -1,4 +1,5 @@
-//! `agent serve`: opens the workspace and serves it, until a signal arrives and all runs have finished.
+//! `agent serve`: opens the workspace and serves it, until a signal arrives and all runs have
+//! finished.
 
 use std::{
     fs::Permissions,
@@ -174,8 +175,8 @@ async fn prepare(arguments: &Serve, workspace: &Arc<Workspace>) -> anyhow::Resul
     Ok(())
 }
 
-/// Reads the CLI's version in the background, for the first caller. An unsupported CLI does not end the
-/// agent: callers get the error instead of a crash loop.
+/// Reads the CLI's version in the background, for the first caller. An unsupported CLI does not end
+/// the agent: callers get the error instead of a crash loop.
 fn log_version(workspace: Arc<Workspace>) {
     tokio::spawn(async move {
         match workspace.version().await {

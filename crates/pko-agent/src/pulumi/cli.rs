@@ -455,8 +455,8 @@ mod tests {
 
     #[tokio::test]
     async fn stop_interrupts_before_it_kills() {
-        // As the agent does. A process that was started with interrupts ignored, and does not listen to them, would pass
-        // that on to its children, and a shell can't undo it.
+        // As the agent does. A process that was started with interrupts ignored, and does not
+        // listen to them, would pass that on to its children, and a shell can't undo it.
         let listening = tokio::signal::unix::SignalKind::interrupt();
         let _listening = tokio::signal::unix::signal(listening).unwrap();
         let obedient = "trap 'exit 8' INT; while :; do sleep 0.05; done";

@@ -1,5 +1,5 @@
-//! Engine events, one JSON object in a line of a file: it is read while it grows, and what the agent
-//! itself must know is picked out of it.
+//! Engine events, one JSON object in a line of a file: it is read while it grows, and what the
+//! agent itself must know is picked out of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

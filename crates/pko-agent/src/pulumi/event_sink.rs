@@ -60,8 +60,8 @@ impl EventSink {
         }
     }
 
-    /// The next event, which is in the journal when this returns, unless the disk is full. Waits forever if there is none, so
-    /// callers also wait for the CLI. Cancel safe.
+    /// The next event, which is in the journal when this returns, unless the disk is full. Waits
+    /// forever if there is none, so callers also wait for the CLI. Cancel safe.
     pub(crate) async fn next(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::File { lines, .. } => loop {
@@ -138,8 +138,8 @@ impl EventListener {
         })
     }
 
-    /// Writes an event to the journal. On a full disk the remaining events are not written, but they
-    /// are received: otherwise the CLI would wait forever, and its outputs would be lost.
+    /// Writes an event to the journal. On a full disk the remaining events are not written, but
+    /// they are received: otherwise the CLI would wait forever, and its outputs would be lost.
     fn append(&mut self, event: &str) -> Vec<u8> {
         // One event is one line.
         let event = event.trim_ascii_end().replace('\n', " ");

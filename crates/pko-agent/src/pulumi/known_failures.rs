@@ -1,4 +1,5 @@
-//! Failures that are recognized by the CLI's output, with their class and a hint for the user. Pure.
+//! Failures that are recognized by the CLI's output, with their class and a hint for the user.
+//! Pure.
 
 use pko_proto::run::ErrorClass;
 

@@ -72,8 +72,8 @@ fn lock_count(line: &str) -> Option<usize> {
     Some(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
-/// `  LOCATION: created by USER@HOST (pid NUMBER) at TIME`. A user name may contain `@`, a host name
-/// may not.
+/// `  LOCATION: created by USER@HOST (pid NUMBER) at TIME`. A user name may contain `@`, a host
+/// name may not.
 fn held_lock(line: &str) -> Option<HeldLock> {
     let (_, holder) = line.rsplit_once(": created by ")?;
     let (holder, taken) = holder.rsplit_once(" at ")?;

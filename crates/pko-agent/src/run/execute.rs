@@ -121,12 +121,13 @@ async fn prepare_and_operate(
     .into())
 }
 
-/// Removes the locks that dead runs of ours left behind, if they made the attempt fail. Returns a note
-/// for the result.
+/// Removes the locks that dead runs of ours left behind, if they made the attempt fail. Returns a
+/// note for the result.
 ///
 /// # Caveats
-/// The CLI removes all locks of a stack at once. No other process can hold one besides the dead one,
-/// unless the dead one was removed by hand and the stack was locked again since the CLI's error.
+/// The CLI removes all locks of a stack at once. No other process can hold one besides the dead
+/// one, unless the dead one was removed by hand and the stack was locked again since the CLI's
+/// error.
 async fn release_locks(
     session: &CliSession,
     outcome: &Result<OperationOutcome, WorkspaceError>,

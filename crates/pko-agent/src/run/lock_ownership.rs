@@ -1,16 +1,16 @@
 //! Decides whether the locks of a stack were left behind by dead runs of this workspace. Pure.
 //!
 //! # Guarantees
-//! A lock is removed only if it is proven to be abandoned: it was taken on this host, its process does
-//! not exist any more, and either a journaled run had that process, or the manager lost a run in the
-//! time in which the lock was taken. All locks of a stack are removed at once, so one unproven lock
-//! keeps all of them.
+//! A lock is removed only if it is proven to be abandoned: it was taken on this host, its process
+//! does not exist any more, and either a journaled run had that process, or the manager lost a run
+//! in the time in which the lock was taken. All locks of a stack are removed at once, so one
+//! unproven lock keeps all of them.
 //!
 //! # Caveats
-//! A lock does not name its workspace. For a run that the manager lost, only the host name and the time
-//! match, so another workspace with the same host name (in another cluster or namespace) that works on
-//! the same stack at that time can be mistaken for the lost one. So can a pod that was force-deleted
-//! while its node was unreachable. A process of our own journal cannot be mistaken.
+//! A lock does not name its workspace. For a run that the manager lost, only the host name and the
+//! time match, so another workspace with the same host name (in another cluster or namespace) that
+//! works on the same stack at that time can be mistaken for the lost one. So can a pod that was
+//! force-deleted while its node was unreachable. A process of our own journal cannot be mistaken.
 
 use std::fmt;
 

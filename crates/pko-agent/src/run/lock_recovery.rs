@@ -27,8 +27,8 @@ pub(super) struct LockRecovery<'run> {
 }
 
 impl LockRecovery<'_> {
-    /// Removes the locks that made a call fail, if all of them are proven to be abandoned by runs of
-    /// ours. Returns a note for the result.
+    /// Removes the locks that made a call fail, if all of them are proven to be abandoned by runs
+    /// of ours. Returns a note for the result.
     pub(super) async fn release(
         &self,
         session: &CliSession,
@@ -47,7 +47,8 @@ impl LockRecovery<'_> {
         Some(note)
     }
 
-    /// Who holds the stack since when, and how to remove the lock by hand. `None` if there is no lock.
+    /// Who holds the stack since when, and how to remove the lock by hand. `None` if there is no
+    /// lock.
     pub(super) fn advice(&self, session: &CliSession, failure: &CliFailure) -> Option<String> {
         let locks = failure.locks();
         let reason = match decide(&locks, &self.facts(&locks)) {

@@ -1,7 +1,7 @@
 //! A CLI process that a previous agent started and that still runs.
 //!
-//! It may still change resources, so no run starts before it has exited. It is stopped like any run:
-//! interrupted, and killed after a while.
+//! It may still change resources, so no run starts before it has exited. It is stopped like any
+//! run: interrupted, and killed after a while.
 
 use std::{fs, io, time::Duration};
 

@@ -1,4 +1,5 @@
-//! All runs of the agent: starts them one after the other, and keeps them until they are acknowledged.
+//! All runs of the agent: starts them one after the other, and keeps them until they are
+//! acknowledged.
 
 use std::{
     borrow::Cow,
@@ -97,7 +98,8 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Restores the runs of the journal. Those that a previous agent did not finish are interrupted.
+    /// Restores the runs of the journal. Those that a previous agent did not finish are
+    /// interrupted.
     pub(crate) fn open(workspace: Arc<Workspace>, journal: Journal) -> RunsResult<Arc<Self>> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let StoredRuns {
@@ -379,7 +381,8 @@ pub(super) fn new_record(run_id: &str, request: &RunRequest, is_call_scoped: boo
     }
 }
 
-/// Masks everything that people read. The outputs are values, which are secret or not by themselves.
+/// Masks everything that people read. The outputs are values, which are secret or not by
+/// themselves.
 fn mask_texts(result: &mut RunResult, mask: &Mask) {
     let error = result.error.iter_mut();
     let error = error.flat_map(|error| {

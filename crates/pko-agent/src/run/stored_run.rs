@@ -1,8 +1,9 @@
 //! Reads what a previous agent stored about its runs.
 //!
 //! # Guarantees
-//! A run is forgotten only if no record of it was ever written: only then nothing has begun under its
-//! id. A damaged or unreadable record keeps its id in use, so that the run is not started again.
+//! A run is forgotten only if no record of it was ever written: only then nothing has begun under
+//! its id. A damaged or unreadable record keeps its id in use, so that the run is not started
+//! again.
 
 use std::{
     ffi::OsStr,
@@ -182,8 +183,8 @@ mod tests {
         assert!(table.iter().all(|(id, ..)| journal.runs.join(id).exists()));
     }
 
-    /// A folder in place of the file gives an error that is neither "not found" nor a damaged record,
-    /// as a broken disk does.
+    /// A folder in place of the file gives an error that is neither "not found" nor a damaged
+    /// record, as a broken disk does.
     #[test]
     fn unreadable_run_is_kept() {
         let (_folder, journal) = journal();

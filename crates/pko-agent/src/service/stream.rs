@@ -1,4 +1,5 @@
-//! Upstream's four streaming calls. Each owns a run, which is interrupted if the caller disconnects.
+//! Upstream's four streaming calls. Each owns a run, which is interrupted if the caller
+//! disconnects.
 
 use std::sync::{
     Arc,

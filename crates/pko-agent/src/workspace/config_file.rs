@@ -1,13 +1,13 @@
 //! A stack's configuration file, with the source's version of it kept apart.
 //!
 //! # Flow
-//! The CLI writes into a file that is part of the source. Before that, [`ConfigFile::begin`] saves the
-//! source's version. [`ConfigChange::reset`] restores it, so that removed keys get the source's value
-//! again. [`ConfigChange::finish`] saves a fingerprint of the CLI's version.
+//! The CLI writes into a file that is part of the source. Before that, [`ConfigFile::begin`] saves
+//! the source's version. [`ConfigChange::reset`] restores it, so that removed keys get the source's
+//! value again. [`ConfigChange::finish`] saves a fingerprint of the CLI's version.
 //!
 //! # Guarantees
-//! The stack's salt and secrets provider, which the CLI stores in that file, survive a reset. A file
-//! that another program has changed is a new version of the source.
+//! The stack's salt and secrets provider, which the CLI stores in that file, survive a reset. A
+//! file that another program has changed is a new version of the source.
 
 use std::{
     fs, io,

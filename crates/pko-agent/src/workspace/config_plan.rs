@@ -247,8 +247,8 @@ pub(crate) fn plan(items: &[ResolvedConfig]) -> Vec<ConfigCommand> {
     calls
 }
 
-/// Secrets must not be in arguments. Neither can long values, values with a zero byte, and paths that
-/// contain `=`.
+/// Secrets must not be in arguments. Neither can long values, values with a zero byte, and paths
+/// that contain `=`.
 fn needs_stdin(item: &ResolvedConfig) -> bool {
     let strange_path = matches!(&item.name, ConfigName::Path(path) if path.contains('='));
     let text = item.text();

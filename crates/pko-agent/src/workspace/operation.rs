@@ -132,8 +132,8 @@ impl CliSession {
         Ok(outputs)
     }
 
-    /// The message of the last update, which the CLI takes from the commit. Outside of a repository it
-    /// is empty, and the CLI is not called.
+    /// The message of the last update, which the CLI takes from the commit. Outside of a repository
+    /// it is empty, and the CLI is not called.
     pub(crate) async fn read_update_message(&self, stack: &str) -> WorkspaceResult<String> {
         #[derive(Deserialize)]
         struct HistoryEntry {

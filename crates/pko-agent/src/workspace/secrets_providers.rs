@@ -1,5 +1,5 @@
-//! The secrets provider of each stack. A run does not name it, and a stack that must be created again
-//! must get the same one.
+//! The secrets provider of each stack. A run does not name it, and a stack that must be created
+//! again must get the same one.
 
 use std::{
     collections::BTreeMap,

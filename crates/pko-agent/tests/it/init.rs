@@ -243,8 +243,9 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs the script, and after it `init` twice, in a world of its own where mounting is allowed. The script is
-/// given a folder, and leaves the target in `$target`. Then the target has what it should, and nothing else.
+/// Runs the script, and after it `init` twice, in a world of its own where mounting is allowed. The
+/// script is given a folder, and leaves the target in `$target`. Then the target has what it
+/// should, and nothing else.
 fn init_in_own_world(script: &str) {
     let folder = tempfile::tempdir().unwrap();
     let bytes = archive();

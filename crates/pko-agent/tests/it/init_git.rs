@@ -49,7 +49,8 @@ impl Scene {
         self.folder.path().join("share").join(name)
     }
 
-    /// As the container `fetch` runs it: `GIT_DIR` is the project's folder, whatever git makes of that name.
+    /// As the container `fetch` runs it: `GIT_DIR` is the project's folder, whatever git makes of
+    /// that name.
     fn init(&self, url: &str, revision: &str, variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agent"));
         command

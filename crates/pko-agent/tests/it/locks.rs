@@ -107,8 +107,8 @@ resources:
       input: {fn::join: ['', ['${first.output}', {fn::readFile: ./gate}]]}
 ";
 
-/// Whether the update has come to where it is blocked, and has written what it has done so far. A CLI
-/// that is killed while it writes a checkpoint may leave one that it cannot read.
+/// Whether the update has come to where it is blocked, and has written what it has done so far. A
+/// CLI that is killed while it writes a checkpoint may leave one that it cannot read.
 fn is_blocked(cli: CliKind, place: &TestWorkspace) -> bool {
     let file = place.path("state/.pulumi/stacks/simple/dev.json");
     let written = fs::read_to_string(file).unwrap_or_default();
@@ -118,8 +118,8 @@ fn is_blocked(cli: CliKind, place: &TestWorkspace) -> bool {
     }
 }
 
-/// An `up` under the id `one` is killed in the middle, with its agent and all that it has started, as
-/// the end of a pod does.
+/// An `up` under the id `one` is killed in the middle, with its agent and all that it has started,
+/// as the end of a pod does.
 async fn killed(cli: CliKind, slow: &TestWorkspace) {
     let agent = slow.serve(&[]).await;
     let mut client = agent.runs().await;

@@ -1,4 +1,5 @@
-//! The agent as a process, called as a manager calls it, with a scripted `pulumi` and with real ones.
+//! The agent as a process, called as a manager calls it, with a scripted `pulumi` and with real
+//! ones.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

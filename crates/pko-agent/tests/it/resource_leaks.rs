@@ -77,9 +77,9 @@ fn quick() -> Reply {
         .prints("Updating (dev):\n")
 }
 
-/// The goal is ten thousand, which `PKO_FULL=1` asks for. A run waits for the disk a dozen times, which is
-/// 50 ms on a slow one, so that by default there are only so many as show every leak of one thing for each
-/// run; with `TMPDIR` in memory ten thousand take two minutes.
+/// The goal is ten thousand, which `PKO_FULL=1` asks for. A run waits for the disk a dozen times,
+/// which is 50 ms on a slow one, so that by default there are only so many as show every leak of
+/// one thing for each run; with `TMPDIR` in memory ten thousand take two minutes.
 fn how_many() -> usize {
     if std::env::var_os("PKO_FULL").is_some() {
         10_000

@@ -11,9 +11,10 @@ use crate::harness::{
 /// How many events a run has.
 const EVENTS: u64 = 100;
 
-/// The caller is cut off at the beginning, in the middle and near the end, and each time finds the run again:
-/// it misses no event and gets none twice, there is one result, and the CLI hears of nothing. A hundred times,
-/// half of them with a CLI that writes its events into a file and half with one that sends them.
+/// The caller is cut off at the beginning, in the middle and near the end, and each time finds the
+/// run again: it misses no event and gets none twice, there is one result, and the CLI hears of
+/// nothing. A hundred times, half of them with a CLI that writes its events into a file and half
+/// with one that sends them.
 #[tokio::test]
 async fn disconnected_caller_reattaches_to_run() {
     for version in ["3.205.0", "3.259.0"] {

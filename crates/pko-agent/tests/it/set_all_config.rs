@@ -181,8 +181,8 @@ async fn strings_beside_structures_stay_strings(cli: CliKind) {
     assert_eq!(read_back(cli, items).await, expected);
 }
 
-/// The CLI refuses such a document, and so upstream fails; we set the same JSON as a secret text, which
-/// programs read as a structure.
+/// The CLI refuses such a document, and so upstream fails; we set the same JSON as a secret text,
+/// which programs read as a structure.
 async fn structured_secret_is_set(cli: CliKind) {
     let config = read_back(cli, vec![literal("obj", json!({"a": [1, 2]}), true)]).await;
     let entry = &config["simple:obj"];
@@ -211,8 +211,8 @@ async fn namespaced_key_is_kept(cli: CliKind) {
     assert_eq!(config, json!({"aws:region": text("us-west-2")}));
 }
 
-/// Upstream stores the text `<nil>` if nothing else is a structure, and `null` otherwise; we always store
-/// the latter.
+/// Upstream stores the text `<nil>` if nothing else is a structure, and `null` otherwise; we always
+/// store the latter.
 async fn null_value_is_set(cli: CliKind) {
     let config = read_back(cli, vec![literal("nothing", Value::Null, false)]).await;
     assert_eq!(config, json!({"simple:nothing": text("null")}));

@@ -1,5 +1,5 @@
-//! What the agent reports of a run without another CLI call equals what upstream's agent reads from the CLI:
-//! outputs, what changed, the result, the message and the times.
+//! What the agent reports of a run without another CLI call equals what upstream's agent reads from
+//! the CLI: outputs, what changed, the result, the message and the times.
 
 use std::{collections::BTreeMap, process::Command};
 

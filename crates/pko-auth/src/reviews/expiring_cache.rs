@@ -36,7 +36,8 @@ impl<K: Clone + Eq + Hash, V: Clone> ExpiringCache<K, V> {
     }
 }
 
-/// Denials expire long before grants do, so a client that sends many bad tokens evicts only denials.
+/// Denials expire long before grants do, so a client that sends many bad tokens evicts only
+/// denials.
 fn remove_first_to_expire<K: Clone + Eq + Hash, V>(entries: &mut HashMap<K, (Instant, V)>) {
     let first = entries.iter().min_by_key(|(_, (expiry, _))| *expiry);
     if let Some(key) = first.map(|(key, _)| key.clone()) {

@@ -1,4 +1,5 @@
-//! Authenticates callers by `TokenReview`, authorizes them by `SubjectAccessReview`, and caches both.
+//! Authenticates callers by `TokenReview`, authorizes them by `SubjectAccessReview`, and caches
+//! both.
 //!
 //! Access is denied unless it can be verified. Failed reviews are not cached.
 

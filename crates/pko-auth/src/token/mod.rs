@@ -50,8 +50,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// A manager's claims for a workspace, valid for [`LIFETIME`] from now, whether the agent's clock
-    /// is behind or ahead.
+    /// A manager's claims for a workspace, valid for [`LIFETIME`] from now, whether the agent's
+    /// clock is behind or ahead.
     #[must_use]
     pub fn new(audience: &str, now: Timestamp) -> Self {
         let now = now.as_second();

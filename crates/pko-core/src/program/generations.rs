@@ -35,8 +35,8 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// The generations to delete. The one before the current one stays, because an Update that is about to
-    /// start may use it.
+    /// The generations to delete. The one before the current one stays, because an Update that is
+    /// about to start may use it.
     pub(super) fn to_delete(&self, current: i64) -> Vec<i64> {
         let older = self.kept.range(..current);
         let needed = |generation: &&i64| self.referred.contains(generation);
@@ -47,7 +47,8 @@ impl Generations {
         rest
     }
 
-    /// Whether a generation is kept only because a Workspace refers to it, so that a requeue is needed.
+    /// Whether a generation is kept only because a Workspace refers to it, so that a requeue is
+    /// needed.
     pub(super) fn has_older_in_use(&self, current: i64) -> bool {
         let mut older = self.kept.range(..current);
         older.next_back();
@@ -120,7 +121,8 @@ pub fn generation_in(revision: &ControllerRevision, metadata: &ObjectMeta) -> Op
     is_owned(&revision.metadata, metadata).then_some(revision.revision)
 }
 
-/// The generation that the ControllerRevision with this metadata keeps of this Program, by its name.
+/// The generation that the ControllerRevision with this metadata keeps of this Program, by its
+/// name.
 #[must_use]
 pub fn generation_named_in(revision: &ObjectMeta, metadata: &ObjectMeta) -> Option<i64> {
     let name = revision.name.as_deref()?;
@@ -206,7 +208,8 @@ mod tests {
     }
 
     proptest! {
-        /// Referenced generations, the current one, newer ones and the previous one are never deleted.
+        /// Referenced generations, the current one, newer ones and the previous one are never
+        /// deleted.
         #[test]
         fn referenced_generations_are_not_deleted(
             kept in prop::collection::btree_set(1_i64..12, 0..8),

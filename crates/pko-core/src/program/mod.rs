@@ -1,5 +1,5 @@
-//! The Program's state machine: build and check the archive that workspaces fetch, publish it in the
-//! status, and keep older generations while Workspaces refer to them.
+//! The Program's state machine: build and check the archive that workspaces fetch, publish it in
+//! the status, and keep older generations while Workspaces refer to them.
 
 mod absent_reads;
 mod address;
@@ -34,8 +34,8 @@ pub use status::is_published;
 
 use crate::step::{Evaluation, Event, Fact, Machine, Requeue, Rule, StepOf, finish};
 
-/// While an older generation is kept for a Workspace. No event reports that the Workspace no longer refers
-/// to it.
+/// While an older generation is kept for a Workspace. No event reports that the Workspace no longer
+/// refers to it.
 const GENERATIONS_RECHECK: Duration = Duration::from_mins(5);
 
 /// The observed state of a Program.

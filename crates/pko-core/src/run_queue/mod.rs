@@ -1,17 +1,17 @@
 //! The run queue: which run goes next, and why the others wait.
 //!
-//! A run may go if no other of its namespace is under way on the same stack of the same backend, and
-//! neither the cluster nor its namespace is at its limit. Among those that may, the namespace with
-//! the fewest runs under way goes first, so that none is kept waiting by another's flood; then the
-//! one with the more urgent run, or that was served longest ago; within a namespace the more urgent
-//! run, or the one that came first.
+//! A run may go if no other of its namespace is under way on the same stack of the same backend,
+//! and neither the cluster nor its namespace is at its limit. Among those that may, the namespace
+//! with the fewest runs under way goes first, so that none is kept waiting by another's flood; then
+//! the one with the more urgent run, or that was served longest ago; within a namespace the more
+//! urgent run, or the one that came first.
 //!
 //! Runs of two namespaces on one stack are not ordered here: a name proves nothing about who owns
 //! the stack, so that one namespace could hold up another by it. Pulumi's own lock orders them.
 //!
 //! # Guarantees
-//! - No run waits for ever: urgency is a head start of [`HEAD_START`] places, no more, so that a run
-//!   is overtaken by so many and not by all that ever come.
+//! - No run waits for ever: urgency is a head start of [`HEAD_START`] places, no more, so that a
+//!   run is overtaken by so many and not by all that ever come.
 //! - No run waits without a reason: a run that may go has gone after each call, and is in what it
 //!   returns.
 //! - A call takes logarithmic time in the number of runs.
@@ -40,8 +40,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Derives the limit of a namespace from that of the cluster: three quarters, so that runs of one
-    /// namespace, however long they take, leave places to the others.
+    /// Derives the limit of a namespace from that of the cluster: three quarters, so that runs of
+    /// one namespace, however long they take, leave places to the others.
     #[must_use]
     pub fn of_cluster(cluster: Option<usize>) -> Self {
         let share = |limit: usize| limit.saturating_sub((limit / 4).max(1));
@@ -109,8 +109,8 @@ impl RunQueue {
         }
     }
 
-    /// Asks for admission, again and again until it is granted. Asking twice is asking once; the last
-    /// urgency counts.
+    /// Asks for admission, again and again until it is granted. Asking twice is asking once; the
+    /// last urgency counts.
     pub fn ask(&mut self, request: RunRequest) -> Admission {
         if self.under_way.contains_key(&request.run) {
             return Admission::Admitted;

@@ -323,7 +323,8 @@ fn queue_work_per_call_is_logarithmic() {
     }
 }
 
-/// One slot, and a stream of destroys that never ends: what is less urgent gets its turn all the same.
+/// One slot, and a stream of destroys that never ends: what is less urgent gets its turn all the
+/// same.
 #[test]
 fn queued_run_is_not_overtaken_forever() {
     for patient in ["flood/patient", "calm/patient"] {

@@ -128,8 +128,8 @@ impl RunQueue {
         namespace.or_else(|| self.cluster_limit().map(WaitReason::Cluster))
     }
 
-    /// The namespaces take turns, so that each goes before a run as often as the run's own does, and
-    /// once more if it stands before that.
+    /// The namespaces take turns, so that each goes before a run as often as the run's own does,
+    /// and once more if it stands before that.
     fn count_before_in_cluster(
         &self,
         request: &RunRequest,

@@ -15,8 +15,8 @@ use crate::condition_set::{find, is_true};
 /// An agent interrupts `pulumi` at its limit, waits nine minutes and kills it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
-/// Replaces a step that waits for a run by its end, if the run is overdue: 15 minutes after its time
-/// limit or its deletion.
+/// Replaces a step that waits for a run by its end, if the run is overdue: 15 minutes after its
+/// time limit or its deletion.
 pub(super) fn end_if_overdue(
     evaluation: &UpdateEvaluation,
     wait: impl FnOnce() -> UpdateStep,

@@ -1,7 +1,7 @@
 //! The health that Argo CD derives from a Stack's conditions.
 //!
-//! Argo CD runs a script in Lua 5.1 on the object. `argo/health.lua` is ours, with the same rules. With
-//! `PKO_ARGO_CD`, the path of a checkout of Argo CD, its own script runs.
+//! Argo CD runs a script in Lua 5.1 on the object. `argo/health.lua` is ours, with the same rules.
+//! With `PKO_ARGO_CD`, the path of a checkout of Argo CD, its own script runs.
 
 use std::{fs, path::Path};
 
@@ -25,7 +25,8 @@ fn script() -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// Runs the script as Argo CD does: the object is the global `obj`, with a small part of Lua's library.
+/// Runs the script as Argo CD does: the object is the global `obj`, with a small part of Lua's
+/// library.
 fn health(object: &Value) -> (String, String) {
     let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING, LuaOptions::new()).unwrap();
     let options = SerializeOptions::new()
@@ -71,7 +72,8 @@ fn ready_stack_is_healthy() {
     let up_to_date = "the stack has been processed and is up to date";
     let ready = stack(&conditions(&[], &Summary::Ready));
     assert_eq!(health(&ready), says("Healthy", up_to_date));
-    // Nothing is wrong with what was deployed while the Stack is suspended, or its source is away for a while.
+    // Nothing is wrong with what was deployed while the Stack is suspended, or its source is away
+    // for a while.
     let reasons = StackReason::ALL.iter().map(|reason| reason.as_str());
     for reason in reasons.chain(["Suspended"]) {
         let found = health(&stack(&ready_because(reason)));

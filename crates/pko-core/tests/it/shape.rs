@@ -1,4 +1,5 @@
-//! What is stored of a pod is what Kubernetes' own types write: each field that says nothing is left out, or kept, by both.
+//! What is stored of a pod is what Kubernetes' own types write: each field that says nothing is
+//! left out, or kept, by both.
 
 use pko_core::stack::settle_pod;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! Watches: a list followed by changes, restarted with backoff after an error.
 //!
-//! They give the events and errors of `kube`'s watcher, in the same order. The difference is that each
-//! object is read on its own, see [`crate::read_json`]: in `kube`'s, one that can't be read stops the
-//! watch for all others. And a page of a list has about as many bytes as the one before, however large
-//! its objects are.
+//! They give the events and errors of `kube`'s watcher, in the same order. The difference is that
+//! each object is read on its own, see [`crate::read_json`]: in `kube`'s, one that can't be read
+//! stops the watch for all others. And a page of a list has about as many bytes as the one before,
+//! however large its objects are.
 
 mod changes;
 mod page_size;

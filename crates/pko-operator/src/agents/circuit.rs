@@ -1,6 +1,7 @@
-//! A circuit breaker for agents that don't respond, or slowly: one caller tries again after a while,
-//! all others fail at once. Without it, each Update of such an agent would occupy a worker, and Updates
-//! elsewhere would wait. The agents of one namespace together occupy a few workers at most.
+//! A circuit breaker for agents that don't respond, or slowly: one caller tries again after a
+//! while, all others fail at once. Without it, each Update of such an agent would occupy a worker,
+//! and Updates elsewhere would wait. The agents of one namespace together occupy a few workers at
+//! most.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! Calls of agents that lie. What one reports costs the manager no more than the limits say, and the
-//! error names the limit.
+//! Calls of agents that lie. What one reports costs the manager no more than the limits say, and
+//! the error names the limit.
 
 use std::{
     collections::VecDeque,

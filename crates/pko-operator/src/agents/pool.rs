@@ -28,8 +28,8 @@ pub(crate) struct AgentPool {
     probed: Arc<Mutex<HashMap<String, String>>>,
     /// When asked about runs, by Updates.
     unresponsive: UnresponsiveAgents,
-    /// When asked for their version, by Workspaces. An agent may answer the one and not the other; if
-    /// one circuit were for both, its conditions would come and go.
+    /// When asked for their version, by Workspaces. An agent may answer the one and not the other;
+    /// if one circuit were for both, its conditions would come and go.
     versionless: UnresponsiveAgents,
     budget: ReceiveBudget,
     /// Replaces every address in the cluster, for a manager outside of it.

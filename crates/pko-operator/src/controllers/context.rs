@@ -186,8 +186,8 @@ where
     objects.filter_map(|object| object.uid())
 }
 
-/// The object as the cache has it once that contains our own last write. If that takes too long, the
-/// object is read from the API server.
+/// The object as the cache has it once that contains our own last write. If that takes too long,
+/// the object is read from the API server.
 pub(super) async fn latest<K>(
     object: Arc<Decoded<K>>,
     store: &Store<Decoded<K>>,

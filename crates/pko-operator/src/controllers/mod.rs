@@ -29,7 +29,8 @@ use instrumentation::instrument;
 
 /// The delay after a failed reconcile.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// More requests than any machine has, so that a machine that never finishes is an error, not a hot loop.
+/// More requests than any machine has, so that a machine that never finishes is an error, not a hot
+/// loop.
 const MAX_REQUESTS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]

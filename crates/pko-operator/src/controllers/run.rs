@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-/// Factor for Stacks, Workspaces and Updates. Their reconciles may wait for a git server or an agent
-/// that does not respond, which costs nothing; others must not wait with them.
+/// Factor for Stacks, Workspaces and Updates. Their reconciles may wait for a git server or an
+/// agent that does not respond, which costs nothing; others must not wait with them.
 const WAITING_FACTOR: u16 = 20;
 
 /// Runs all watches and controllers until the manager ends.

@@ -12,8 +12,8 @@ use crate::{
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reports readiness once the caches are filled. As leader, primes the run queue and cleans up until
-/// the manager ends.
+/// Reports readiness once the caches are filled. As leader, primes the run queue and cleans up
+/// until the manager ends.
 pub(super) async fn run(context: Arc<Context>, readiness: Readiness, mut leader: LeaderStatus) {
     if !context.caches.wait_until_synced().await || !context.runtime.wait_until_synced().await {
         return;

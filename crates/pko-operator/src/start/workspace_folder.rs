@@ -8,8 +8,8 @@ use std::{
 use anyhow::Context as _;
 use kube::Client;
 
-/// A folder that belongs to this manager and this cluster alone: what belongs to no Workspace of the
-/// cluster is removed from it. Unlocked on drop.
+/// A folder that belongs to this manager and this cluster alone: what belongs to no Workspace of
+/// the cluster is removed from it. Unlocked on drop.
 pub(super) struct WorkspaceFolder {
     pub(super) path: PathBuf,
     lock: File,

@@ -1,7 +1,7 @@
 //! How workspaces run: as pods of the cluster, or as processes beside the manager.
 //!
-//! Controllers see [`WorkspaceRuntime`] only. Another runtime is another folder here and one line in
-//! `start`.
+//! Controllers see [`WorkspaceRuntime`] only. Another runtime is another folder here and one line
+//! in `start`.
 
 mod pod;
 mod process;

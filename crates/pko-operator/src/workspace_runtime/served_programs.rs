@@ -20,8 +20,8 @@ impl ServedPrograms {
         Self { programs, urls }
     }
 
-    /// The archive that this operator serves for the Program that a workspace fetches. Its address in
-    /// the Workspace may be one of another operator, without a seal.
+    /// The archive that this operator serves for the Program that a workspace fetches. Its address
+    /// in the Workspace may be one of another operator, without a seal.
     pub(super) fn artifact(&self, workspace: &Workspace) -> Option<FluxArtifact> {
         let fetched = workspace.spec.flux.as_ref()?;
         let namespace = workspace.metadata.namespace.as_deref()?;

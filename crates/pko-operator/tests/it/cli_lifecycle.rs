@@ -1,4 +1,5 @@
-//! A Stack's life with Pulumi's own CLI and with the embedded engine: for its user they are the same.
+//! A Stack's life with Pulumi's own CLI and with the embedded engine: for its user they are the
+//! same.
 
 use std::path::Path;
 
@@ -39,8 +40,8 @@ async fn run(namespace: &TestNamespace, operation: &str) -> UpdateStatus {
     complete.await.unwrap()
 }
 
-/// Gives the Program an output of a resource that it does not have. The CLI's host for YAML programs
-/// colors that complaint, which is nothing for a status.
+/// Gives the Program an output of a resource that it does not have. The CLI's host for YAML
+/// programs colors that complaint, which is nothing for a status.
 async fn break_program_and_mend_it(namespace: &TestNamespace, trail: &Trail) {
     let output = |value: Value| {
         let change = Patch::Merge(json!({ "program": { "outputs": { "two": value } } }));

@@ -179,7 +179,8 @@ async fn stack_delete_retries_the_destroy() {
     namespace.remove().await.unwrap();
 }
 
-/// The program is not fetched for a destroy, and a language's tools may fail without one, as Go's do.
+/// The program is not fetched for a destroy, and a language's tools may fail without one, as Go's
+/// do.
 #[tokio::test]
 async fn stack_delete_without_program_installs_nothing() {
     let system = scripted_system(Watched::Namespaces(1)).await;
@@ -205,7 +206,8 @@ async fn workspaces(namespace: &TestNamespace) -> Vec<(String, bool)> {
     found.collect()
 }
 
-/// The garbage collector leaves the Workspace of such a destroy alone, and the Stack that would delete it is gone.
+/// The garbage collector leaves the Workspace of such a destroy alone, and the Stack that would
+/// delete it is gone.
 #[tokio::test]
 async fn foreground_deletion_with_finalizer_removed_leaves_no_workspace() {
     let system = scripted_system(Watched::Cluster).await;
@@ -219,7 +221,8 @@ async fn foreground_deletion_with_finalizer_removed_leaves_no_workspace() {
         .build();
     namespace.create_object(by_hand).await.unwrap();
 
-    // The garbage collector starts later: otherwise it deletes the Workspace before it has no owner.
+    // The garbage collector starts later: otherwise it deletes the Workspace before it has no
+    // owner.
     system.plane.stop_controllers().unwrap();
     delete(&namespace, &DeleteParams::foreground()).await;
     let names = |marked: &[(&str, bool)]| -> Vec<(String, bool)> {

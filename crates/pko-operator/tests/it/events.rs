@@ -72,8 +72,8 @@ impl Trail {
         }
     }
 
-    /// Waits until the newest condition starts like this, and gives all that were seen since the last call. The
-    /// Stack must then satisfy kstatus.
+    /// Waits until the newest condition starts like this, and gives all that were seen since the
+    /// last call. The Stack must then satisfy kstatus.
     pub(crate) async fn until(&self, end: &str) -> Vec<String> {
         let reached = eventually(format!("the Stack to be {end}"), async || {
             let mut seen = self.seen.lock().unwrap();
@@ -99,8 +99,8 @@ impl Trail {
         self.stacks.get(&self.name).await.unwrap()
     }
 
-    /// Waits until the Stack is gone, and gives all conditions that were seen since the last call. The
-    /// watch is read, not the API server: by then it has delivered all earlier changes.
+    /// Waits until the Stack is gone, and gives all conditions that were seen since the last call.
+    /// The watch is read, not the API server: by then it has delivered all earlier changes.
     pub(crate) async fn until_gone(&self) -> Vec<String> {
         let gone = eventually("the Stack to be gone", async || {
             if self.is_gone.load(Ordering::SeqCst) {
@@ -112,8 +112,9 @@ impl Trail {
         self.seen.lock().unwrap().drain(..).collect()
     }
 
-    /// Waits for an event about the Stack with this text, and returns all events until then. Events are written
-    /// after the status that they report, so a reader of the status may have to wait for them.
+    /// Waits for an event about the Stack with this text, and returns all events until then. Events
+    /// are written after the status that they report, so a reader of the status may have to wait
+    /// for them.
     pub(crate) async fn wait_for_event(&self, text: &str) -> Vec<String> {
         let told = eventually(format!("the event {text:?}"), async || {
             let events = self.events().await;
@@ -126,8 +127,8 @@ impl Trail {
         told.await.unwrap()
     }
 
-    /// Waits for the last writes of an update that succeeded: an event for the Stack, and one for its Update, in either
-    /// order. The Stack is Ready before them.
+    /// Waits for the last writes of an update that succeeded: an event for the Stack, and one for
+    /// its Update, in either order. The Stack is Ready before them.
     pub(crate) async fn wait_for_last_writes(&self) {
         self.wait_for_event("Normal StackCreated: Successfully updated stack")
             .await;
@@ -148,8 +149,8 @@ impl Trail {
         reported.await.unwrap();
     }
 
-    /// The events about the Stack in the order in which they were last seen: type, reason and text, and how often if
-    /// more than once.
+    /// The events about the Stack in the order in which they were last seen: type, reason and text,
+    /// and how often if more than once.
     pub(crate) async fn events(&self) -> Vec<String> {
         let events = self.events.list(&ListParams::default()).await.unwrap();
         let mut about: Vec<Event> = events

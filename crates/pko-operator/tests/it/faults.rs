@@ -1,4 +1,5 @@
-//! An API server that is away, loses data, delivers late or not at all, or rejects: each change still runs once.
+//! An API server that is away, loses data, delivers late or not at all, or rejects: each change
+//! still runs once.
 
 use std::time::Duration;
 
@@ -64,8 +65,8 @@ impl FaultStage {
         patched.unwrap();
     }
 
-    /// Waits, while the watches have to begin anew now and then, as every API server makes them: what one of them has
-    /// missed is in the list.
+    /// Waits, while the watches have to begin anew now and then, as every API server makes them:
+    /// what one of them has missed is in the list.
     async fn listed_now_and_then(&self, waiting: impl Future<Output = ()>) {
         let mut waiting = std::pin::pin!(waiting);
         while tokio::time::timeout(Duration::from_secs(5), &mut waiting)
@@ -76,8 +77,8 @@ impl FaultStage {
         }
     }
 
-    /// Waits until the Stack is ready: so many changes were so many runs, and so many Updates at most, as old ones
-    /// are removed.
+    /// Waits until the Stack is ready: so many changes were so many runs, and so many Updates at
+    /// most, as old ones are removed.
     async fn ran(&self, changes: usize) {
         ready(&self.namespace, "demo").await;
         assert_eq!(self.stand_in.count("up"), changes, "one for each change");
@@ -199,8 +200,8 @@ async fn failed_writes_are_retried() {
     }
 }
 
-/// Found by the grid: the run had ended, and the answer to the write that said so was lost. The next run of the stack
-/// waited forever for the run before it.
+/// Found by the grid: the run had ended, and the answer to the write that said so was lost. The
+/// next run of the stack waited forever for the run before it.
 #[tokio::test]
 async fn unanswered_status_write_releases_the_run_slot() {
     let stage = FaultStage::new().await;

@@ -48,8 +48,8 @@ async fn revision(trail: &Trail) -> String {
     last.last_successful_commit.unwrap()
 }
 
-/// A kind that is not installed, an object that is not there, one without an artifact, one with, and with another: each
-/// is told, and each leads to the next.
+/// A kind that is not installed, an object that is not there, one without an artifact, one with,
+/// and with another: each is told, and each leads to the next.
 #[tokio::test]
 async fn flux_source_kind_is_found_once_installed() {
     let system = System::start_watching(Watched::Cluster, &[]).await;
@@ -91,7 +91,8 @@ async fn flux_source_kind_is_found_once_installed() {
             json!({ "url": first.url, "digest": first.digest, "dir": "prod" })
         );
 
-        // A source in trouble that has an artifact still deploys it, and its conditions are not news.
+        // A source in trouble that has an artifact still deploys it, and its conditions are not
+        // news.
         let failed = SourceState::Failed {
             stored: Some(first),
             message: "no route to host".to_owned(),
@@ -110,8 +111,8 @@ async fn flux_source_kind_is_found_once_installed() {
     .await;
 }
 
-/// Who may create a Stack must not make the manager read what it may read: Kubernetes' own kinds, and those of others
-/// that the administrator has not allowed.
+/// Who may create a Stack must not make the manager read what it may read: Kubernetes' own kinds,
+/// and those of others that the administrator has not allowed.
 #[tokio::test]
 async fn flux_source_group_needs_to_be_allowed() {
     let system = System::start_watching(Watched::Cluster, &[]).await;

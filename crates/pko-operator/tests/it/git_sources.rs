@@ -1,4 +1,5 @@
-//! Stacks whose programs are in git: real servers over HTTP and SSH, credentials from Secrets, and servers that are away.
+//! Stacks whose programs are in git: real servers over HTTP and SSH, credentials from Secrets, and
+//! servers that are away.
 
 use std::net::TcpListener;
 
@@ -274,8 +275,8 @@ async fn git_errors_are_reported_and_a_branch_may_come_later() {
     .await;
 }
 
-/// A Ready Stack stays so while its server is away, says since when, and goes on when it is back; a manager that starts
-/// in between writes nothing.
+/// A Ready Stack stays so while its server is away, says since when, and goes on when it is back; a
+/// manager that starts in between writes nothing.
 #[tokio::test]
 async fn git_server_outage_affects_no_other_stack() {
     let served = Served::start();
@@ -368,7 +369,8 @@ async fn fifty_unresponsive_git_servers_do_not_delay_another_stack() {
     .await;
 }
 
-/// More servers of one namespace than there are requests at once, for each of which a request lasts a minute.
+/// More servers of one namespace than there are requests at once, for each of which a request lasts
+/// a minute.
 #[tokio::test]
 async fn unresponsive_git_servers_do_not_delay_another_namespace() {
     let silent: Vec<TcpListener> = (0..300)
@@ -448,7 +450,8 @@ const WAITING: &str = "Reconciling StackProcessing: waiting for workspace readin
 const PROCESSING: &str = "Reconciling StackProcessing: stack is being processed";
 const READY: &str = "Ready ProcessingCompleted: the stack has been processed and is up to date";
 
-/// What a user saw until the Stack was ready, without the moment in which a slow server had not answered yet.
+/// What a user saw until the Stack was ready, without the moment in which a slow server had not
+/// answered yet.
 async fn until_ready(trail: &Trail) -> Vec<String> {
     let mut seen = trail.until("Ready ProcessingCompleted").await;
     seen.retain(|seen| {

@@ -310,8 +310,8 @@ impl System {
         })
     }
 
-    /// Starts a manager anywhere, of all namespaces unless the flags name some. It ends with the test
-    /// if the test does not end it before.
+    /// Starts a manager anywhere, of all namespaces unless the flags name some. It ends with the
+    /// test if the test does not end it before.
     pub(crate) fn launch(&self, launch: &Launch<'_>) -> Child {
         let log = File::options()
             .create(true)
@@ -406,8 +406,8 @@ impl System {
         .unwrap();
     }
 
-    /// A stand-in for `pulumi` that follows this script. The manager's variable `PKO_PULUMI` names its program, and
-    /// [`folder_of`] is the variable `PKO_STAND_IN` of a workspace.
+    /// A stand-in for `pulumi` that follows this script. The manager's variable `PKO_PULUMI` names
+    /// its program, and [`folder_of`] is the variable `PKO_STAND_IN` of a workspace.
     pub(crate) fn stand_in(&self, script: &Script) -> StandIn {
         self.stand_in_at("stand-in", script)
     }
@@ -438,7 +438,8 @@ impl System {
         format!("file://{}", state.display())
     }
 
-    /// The histories of a stack's updates, as its backend has them: one file for each that was executed.
+    /// The histories of a stack's updates, as its backend has them: one file for each that was
+    /// executed.
     pub(crate) fn executed(&self, project: &str, stack: &str) -> usize {
         let folder = self
             .folder
@@ -559,8 +560,8 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// An address without a listener, which stays free: a port of 127.0.0.1 may become that of any connection as soon
-/// as it has no listener.
+/// An address without a listener, which stays free: a port of 127.0.0.1 may become that of any
+/// connection as soon as it has no listener.
 pub(crate) fn free_address() -> String {
     format!("{}:8080", node::free_address().unwrap())
 }

@@ -1,5 +1,5 @@
-//! Objects that one tenant made to be expensive: they are rejected with a reason, and neither the probes
-//! nor another tenant wait for them.
+//! Objects that one tenant made to be expensive: they are rejected with a reason, and neither the
+//! probes nor another tenant wait for them.
 
 use std::sync::{
     Arc,

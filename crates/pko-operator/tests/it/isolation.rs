@@ -31,8 +31,8 @@ where
     created.unwrap();
 }
 
-/// Makes a user an editor of a namespace, as an administrator does: by the role `edit` of Kubernetes, which ours
-/// become part of.
+/// Makes a user an editor of a namespace, as an administrator does: by the role `edit` of
+/// Kubernetes, which ours become part of.
 async fn editor(system: &System, user: &str, namespace: &TestNamespace) -> Client {
     let binding = json!({
         "metadata": { "name": user },
@@ -43,7 +43,8 @@ async fn editor(system: &System, user: &str, namespace: &TestNamespace) -> Clien
     system.plane.client_as(user, &[]).unwrap()
 }
 
-/// The code with which the API server refuses, for one object of this kind and for all; 0 if it does not.
+/// The code with which the API server refuses, for one object of this kind and for all; 0 if it
+/// does not.
 async fn refusals<K>(client: &Client, namespace: &TestNamespace, name: &str) -> [u16; 2]
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -156,8 +157,8 @@ async fn isolation_many_runs_do_not_delay_another_tenant() {
 /// What must stand in no log.
 const CANARY: &str = "canary-5f2c";
 
-/// Objects that the API server stores and nobody can read: each is too deep, or has a value of another
-/// form than its type has, and the canary beside it.
+/// Objects that the API server stores and nobody can read: each is too deep, or has a value of
+/// another form than its type has, and the canary beside it.
 async fn create_unreadable(namespace: &TestNamespace) {
     let deep = |levels: usize| {
         format!(

@@ -1,4 +1,5 @@
-//! Wishes 5 and 8: a killed run leaves a lock and a half-made resource behind, and both are resolved without help.
+//! Wishes 5 and 8: a killed run leaves a lock and a half-made resource behind, and both are
+//! resolved without help.
 
 use std::{fs, path::PathBuf};
 

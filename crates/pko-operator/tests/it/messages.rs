@@ -132,7 +132,8 @@ async fn decision_that_changes_nothing_is_logged_at_debug() {
     .await;
 }
 
-/// Changes a Stack so that it is looked at and nothing is to be done, until that was decided so often.
+/// Changes a Stack so that it is looked at and nothing is to be done, until that was decided so
+/// often.
 async fn touch_until_decided(system: &System, namespace: &TestNamespace, times: usize) {
     let stacks = namespace.api::<Stack>();
     let before = decisions(&system.manager_log(), "debug");

@@ -1,5 +1,6 @@
-//! The fields of a Stack that upstream's does not have, on the real API server with the embedded engine: where outputs
-//! go, how many Updates are kept, how long a run may take, what a destroy leaves, and rest.
+//! The fields of a Stack that upstream's does not have, on the real API server with the embedded
+//! engine: where outputs go, how many Updates are kept, how long a run may take, what a destroy
+//! leaves, and rest.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -76,7 +76,8 @@ async fn change(namespace: &TestNamespace, spec: Value) {
         .unwrap();
 }
 
-/// Waits until the Workspace's Ready condition, about its spec of now, is like this: status, reason, a part of the message.
+/// Waits until the Workspace's Ready condition, about its spec of now, is like this: status,
+/// reason, a part of the message.
 async fn until(namespace: &TestNamespace, status: &str, reason: &str, message: &str) {
     let reached = eventually(format!("Ready={status}/{reason} {message}"), async || {
         let workspace = namespace.api::<Workspace>().get("demo").await.unwrap();

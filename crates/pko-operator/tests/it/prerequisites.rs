@@ -207,7 +207,8 @@ async fn secrets_provider_survives_a_change_of_source() {
             );
         namespace.create_object(stack.build()).await.unwrap();
         ready(namespace, "dev").await;
-        // Another program of the same project would be the same stack; this one is another project's.
+        // Another program of the same project would be the same stack; this one is another
+        // project's.
         patch_stack(
             namespace,
             "dev",

@@ -1,5 +1,5 @@
-//! Objects as text: of those that are nested deeper than a client parses, it reads the response neither
-//! to a read nor to a write.
+//! Objects as text: of those that are nested deeper than a client parses, it reads the response
+//! neither to a read nor to a write.
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Resource, api::DynamicObject, core::Request};

@@ -1,4 +1,5 @@
-//! The manager has the rights in `deploy/rbac` and no others: all managers of these tests run under these roles.
+//! The manager has the rights in `deploy/rbac` and no others: all managers of these tests run under
+//! these roles.
 
 use k8s_openapi::api::{
     core::v1::ServiceAccount,

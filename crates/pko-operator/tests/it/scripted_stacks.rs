@@ -25,8 +25,8 @@ pub(crate) async fn namespace(system: &System) -> TestNamespace {
     namespace
 }
 
-/// Creates a Program and waits until it is published: who looks at each step of a Stack, or counts its writes, does not
-/// need to see it wait for that.
+/// Creates a Program and waits until it is published: who looks at each step of a Stack, or counts
+/// its writes, does not need to see it wait for that.
 pub(crate) async fn publish(namespace: &TestNamespace, program: Value) {
     let created = namespace.create_object(program).await.unwrap();
     let name = created["metadata"]["name"].as_str().unwrap();

@@ -14,7 +14,8 @@ use crate::{
     scripted_stacks::credentials,
 };
 
-/// An agent that serves only once there is a file `gate` beside it, and notes each start in `starts`.
+/// An agent that serves only once there is a file `gate` beside it, and notes each start in
+/// `starts`.
 fn slow_agent(folder: &Path) -> PathBuf {
     let agent = program("agent");
     let script = format!(

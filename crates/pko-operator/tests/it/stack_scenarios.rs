@@ -1,5 +1,5 @@
-//! Those of upstream's scenarios of a Stack that need an API server, by their numbers. The others are beside the rules, where
-//! a list says where each of them is.
+//! Those of upstream's scenarios of a Stack that need an API server, by their numbers. The others
+//! are beside the rules, where a list says where each of them is.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -41,7 +41,8 @@ async fn scripted_system(script: &Script) -> (System, StandIn) {
     (system, stand_in)
 }
 
-/// 1, 95 and 103: a write does not re-create a deleted object, and objects of others stay unchanged.
+/// 1, 95 and 103: a write does not re-create a deleted object, and objects of others stay
+/// unchanged.
 #[tokio::test]
 async fn scenarios_1_95_and_103_no_orphans_and_no_labels_lost() {
     let (system, stand_in) = scripted_system(&Script::new()).await;
@@ -87,8 +88,9 @@ async fn scenarios_1_95_and_103_no_orphans_and_no_labels_lost() {
     namespace.remove().await.unwrap();
 }
 
-/// 94 to 96: our finalizer is on the current Update from its beginning, and goes once its result is recorded, whoever put it
-/// there; another's stays. Upstream can't remove one that another field manager owns.
+/// 94 to 96: our finalizer is on the current Update from its beginning, and goes once its result is
+/// recorded, whoever put it there; another's stays. Upstream can't remove one that another field
+/// manager owns.
 #[tokio::test]
 async fn scenarios_94_to_96_update_is_held_until_recorded() {
     let script = Script::new().on("up", Reply::new().waits_for("gate").run_default());
@@ -162,8 +164,8 @@ async fn pod(namespace: &TestNamespace) -> Option<Pod> {
     pods.get_opt("demo-workspace-0").await.unwrap()
 }
 
-/// 137: a container of the template brings a variable that the workspace needs; an image that can't be had, and then one that
-/// can; a Workspace that stays, and then one that goes.
+/// 137: a container of the template brings a variable that the workspace needs; an image that can't
+/// be had, and then one that can; a Workspace that stays, and then one that goes.
 #[tokio::test]
 async fn scenario_137_a_variable_from_a_container_a_bad_image_and_reclaim() {
     let system = System::in_pods(&[]).await;

@@ -1,5 +1,5 @@
-//! Our manager in the cluster that upstream left: it starts no run and replaces nothing without cause.
-//! Stuck objects continue, or their condition names the cause.
+//! Our manager in the cluster that upstream left: it starts no run and replaces nothing without
+//! cause. Stuck objects continue, or their condition names the cause.
 
 mod lab;
 mod snapshot;
@@ -311,8 +311,9 @@ impl TakenOver {
 }
 
 impl TakenOver {
-    /// Deletes a pod that upstream made for a Program, as a drained node does. The next one asks for an archive that only
-    /// upstream served, so it can't start; ours is put in its place, and no run is needed for that.
+    /// Deletes a pod that upstream made for a Program, as a drained node does. The next one asks
+    /// for an archive that only upstream served, so it can't start; ours is put in its place, and
+    /// no run is needed for that.
     async fn restarted_pod_is_replaced(&self, name: &str) {
         let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
         let pod = format!("{name}-workspace-0");
@@ -336,7 +337,8 @@ impl TakenOver {
 
 #[tokio::test]
 async fn takeover_of_an_upstream_cluster() {
-    // The destroy that failed is due again after a minute and a half, the update after four and a half
+    // The destroy that failed is due again after a minute and a half, the update after four and a
+    // half
     let ago = SignedDuration::from_mins(2);
     let Some(taken) = TakenOver::after(ago).await else {
         return;

@@ -1,5 +1,5 @@
-//! Workspaces as the API server stores them: upstream's are taken over as they are, templates stay as they were written,
-//! and a field with another owner is named.
+//! Workspaces as the API server stores them: upstream's are taken over as they are, templates stay
+//! as they were written, and a field with another owner is named.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -35,7 +35,8 @@ async fn plane() -> Arc<ControlPlane> {
     plane
 }
 
-/// A Stack that has changed since its last run, and what it would hear: its Workspace is the last question.
+/// A Stack that has changed since its last run, and what it would hear: its Workspace is the last
+/// question.
 struct Asking {
     stack: Stack,
     source: ProgramSource,

@@ -1,13 +1,13 @@
 //! Artifacts: a gzipped tar file at a URL with a digest, as Flux and Programs serve them.
 //!
-//! [`fetch`] downloads the archive, verifies its digest, unpacks it into a staging folder and then swaps
-//! that folder with the target. The `tar` crate splits the archive into headers and data. This module
-//! interprets the headers itself (`tar_header`, `tar_member`, `pax`: 320 lines without tests) for
-//! two reasons:
+//! [`fetch`] downloads the archive, verifies its digest, unpacks it into a staging folder and then
+//! swaps that folder with the target. The `tar` crate splits the archive into headers and data.
+//! This module interprets the headers itself (`tar_header`, `tar_member`, `pax`: 320 lines without
+//! tests) for two reasons:
 //!
 //! - `tar` buffers extended headers of any length in memory.
-//! - Tar readers disagree about malformed archives. An archive that GNU tar and this reader would unpack
-//!   differently is rejected.
+//! - Tar readers disagree about malformed archives. An archive that GNU tar and this reader would
+//!   unpack differently is rejected.
 
 mod digest;
 mod download;

@@ -1,7 +1,7 @@
 //! Addresses of git repositories: URLs and `user@host:path`. Does no I/O.
 //!
-//! The path is used exactly as the user wrote it, so that Azure DevOps (`/org/project/_git/repo`), GitLab
-//! subgroups and gists work.
+//! The path is used exactly as the user wrote it, so that Azure DevOps (`/org/project/_git/repo`),
+//! GitLab subgroups and gists work.
 
 use std::fmt;
 

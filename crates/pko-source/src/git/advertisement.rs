@@ -1,7 +1,7 @@
 //! The server's first message: its capabilities and, before protocol version 2, all references.
 //!
-//! References are passed to a visitor one by one. A server may have millions, which must not be kept in
-//! memory.
+//! References are passed to a visitor one by one. A server may have millions, which must not be
+//! kept in memory.
 
 use std::io::Read;
 

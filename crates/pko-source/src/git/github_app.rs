@@ -1,7 +1,7 @@
 //! Installation tokens of GitHub Apps.
 //!
-//! A token is requested once, shared by all callers, and renewed before it expires. Requests follow no
-//! redirects, so the JWT goes to one host only.
+//! A token is requested once, shared by all callers, and renewed before it expires. Requests follow
+//! no redirects, so the JWT goes to one host only.
 
 mod jwt;
 

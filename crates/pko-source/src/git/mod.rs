@@ -5,8 +5,8 @@
 //!                        └─▶ SshConnector ───┘
 //! ```
 //!
-//! The wire protocol is written here and not taken from gitoxide. `DESIGN.md` gives the reasons and the
-//! size.
+//! The wire protocol is written here and not taken from gitoxide. `DESIGN.md` gives the reasons and
+//! the size.
 
 mod address;
 mod advertisement;

@@ -1,5 +1,5 @@
-//! The client side of git's wire protocol, as far as a clone needs it: `ls-refs` and `fetch` without
-//! negotiation.
+//! The client side of git's wire protocol, as far as a clone needs it: `ls-refs` and `fetch`
+//! without negotiation.
 //!
 //! Requests version 2 and also understands versions 0 and 1.
 

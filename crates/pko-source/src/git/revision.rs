@@ -10,8 +10,8 @@
 //! 6. anything else below `refs/` (`pull/1/head`, `heads/main`, `tags/v1`)
 //! 7. the remote branch of that name (`refs/remotes/…`)
 //!
-//! Git prefers tags over branches. The field of a Stack is called `branch`, so a pushed tag must not
-//! change which commit it names.
+//! Git prefers tags over branches. The field of a Stack is called `branch`, so a pushed tag must
+//! not change which commit it names.
 
 use std::{fmt, str::FromStr};
 

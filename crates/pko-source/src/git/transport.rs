@@ -1,4 +1,5 @@
-//! A connection to a git server as the protocol sees it: an advertisement, then requests and responses.
+//! A connection to a git server as the protocol sees it: an advertisement, then requests and
+//! responses.
 //!
 //! Over HTTP each is a request of its own. Over SSH all share one stream.
 

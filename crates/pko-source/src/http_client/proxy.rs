@@ -1,6 +1,7 @@
 //! Chooses the proxy for a URL from the environment. Does no I/O.
 //!
-//! The rules are those of Go's `net/http`, so a cluster's settings mean the same as for other controllers.
+//! The rules are those of Go's `net/http`, so a cluster's settings mean the same as for other
+//! controllers.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! Root certificates: Mozilla's, which are built in because an image may have none, and those that the
-//! environment adds.
+//! Root certificates: Mozilla's, which are built in because an image may have none, and those that
+//! the environment adds.
 
 use std::{
     fs, io,

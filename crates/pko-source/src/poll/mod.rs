@@ -6,9 +6,9 @@
 //!   Subscription ◀── last commit, last failure ────┘            └─▶ schedule: when, and how many at once (pure)
 //! ```
 //!
-//! Subscribers share a request if address and credentials agree. A server that hangs delays only its own
-//! repositories, and servers that hang delay only repositories of their tenant; see [`PollerSettings`] for the
-//! limits.
+//! Subscribers share a request if address and credentials agree. A server that hangs delays only
+//! its own repositories, and servers that hang delay only repositories of their tenant; see
+//! [`PollerSettings`] for the limits.
 
 mod blocking;
 mod git_lister;

@@ -166,8 +166,8 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         });
     }
 
-    /// Starts requests for repositories that are due: by turns of the tenants, of one tenant the one
-    /// that has waited longest.
+    /// Starts requests for repositories that are due: by turns of the tenants, of one tenant the
+    /// one that has waited longest.
     pub(super) fn start(&mut self, now: Instant) -> Vec<K> {
         let mut started = Vec::new();
         while let Some((key, slot)) = self.rounds.next(&self.slots, now) {

@@ -1,8 +1,8 @@
 //! Decides whether a server's key is trusted. Only [`sources`] does I/O.
 //!
-//! Sources are layers: the git auth Secret, then files, then the built-in keys of public forges. The
-//! first layer with a key for a server decides, so the user's keys replace the built-in ones. A key that
-//! any layer marks `@revoked` is rejected.
+//! Sources are layers: the git auth Secret, then files, then the built-in keys of public forges.
+//! The first layer with a key for a server decides, so the user's keys replace the built-in ones. A
+//! key that any layer marks `@revoked` is rejected.
 
 mod forges;
 mod pattern;

@@ -1,7 +1,7 @@
 //! Reads the user's private key. Does no I/O. Messages never quote a key.
 //!
-//! The cost of decrypting a key is a parameter of the key. The operator reads keys of all tenants, so it
-//! rejects excessive costs.
+//! The cost of decrypting a key is a parameter of the key. The operator reads keys of all tenants,
+//! so it rejects excessive costs.
 
 use std::sync::Arc;
 

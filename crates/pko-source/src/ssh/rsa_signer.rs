@@ -1,7 +1,7 @@
 //! Signs with RSA keys by ring.
 //!
-//! The timing of russh's RSA depends on the key (RUSTSEC-2023-0071), and the server can measure it. So
-//! russh only verifies the server's signatures, and signs with keys that ring does not support.
+//! The timing of russh's RSA depends on the key (RUSTSEC-2023-0071), and the server can measure it.
+//! So russh only verifies the server's signatures, and signs with keys that ring does not support.
 
 use ring::{
     rand::SystemRandom,

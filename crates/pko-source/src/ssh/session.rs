@@ -6,8 +6,8 @@
 //!   SshWriter ──▶ pipe ──▶ pump ──▶ channel ──▶ connection
 //! ```
 //!
-//! The thread and the connection end when both halves are dropped, at the deadline, or when the server
-//! ends the command.
+//! The thread and the connection end when both halves are dropped, at the deadline, or when the
+//! server ends the command.
 
 use std::{
     io::{self, Read, Write},

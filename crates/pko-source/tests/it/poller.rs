@@ -321,7 +321,8 @@ async fn hanging_server_delays_only_its_repositories() {
     let (fake, poller) = poller();
     let mut good = subscribe(&poller, "good.example.com", "main");
     next_commit(&mut good).await;
-    // A hundred repositories of one hanging server, and forty other hanging servers, of two tenants.
+    // A hundred repositories of one hanging server, and forty other hanging servers, of two
+    // tenants.
     fake.set("hanging", ServerBehaviour::Hangs);
     let mut stuck = Vec::new();
     for (number, host) in (0..).zip(HANGING) {

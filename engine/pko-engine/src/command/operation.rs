@@ -229,8 +229,8 @@ impl OperationRun<'_> {
             && matches!(self.kind, OperationKind::Refresh | OperationKind::Destroy)
     }
 
-    /// Runs the program for its providers only, before a refresh or destroy (`--run-program`). Returns
-    /// the outcome if it failed.
+    /// Runs the program for its providers only, before a refresh or destroy (`--run-program`).
+    /// Returns the outcome if it failed.
     fn run_program(
         &self,
         session: &mut StackSession<'_>,

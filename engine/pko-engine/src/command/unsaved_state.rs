@@ -1,8 +1,8 @@
 //! The local file of a state that the backend did not take.
 //!
-//! The next run of the same stack in the same place finds it, because that run would otherwise create
-//! everything in it again. If the backend still has the state that the file follows, the file becomes
-//! the state. Otherwise somebody has to decide.
+//! The next run of the same stack in the same place finds it, because that run would otherwise
+//! create everything in it again. If the backend still has the state that the file follows, the
+//! file becomes the state. Otherwise somebody has to decide.
 
 use std::{
     fs, io,

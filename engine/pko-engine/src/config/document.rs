@@ -14,8 +14,8 @@ pub(crate) fn set_top(text: &str, key: &str, value: &Value) -> String {
     join(&lines)
 }
 
-/// Sets an entry of a top-level section, or adds it at the end. `entries` are the existing ones, for
-/// sections that are not written as a block.
+/// Sets an entry of a top-level section, or adds it at the end. `entries` are the existing ones,
+/// for sections that are not written as a block.
 #[must_use]
 pub(crate) fn set_in(
     text: &str,

@@ -1,8 +1,8 @@
 //! Shows a run on standard output. As in Pulumi's CLI, the tree view prints errors and warnings to
 //! standard error.
 //!
-//! There are two views: [`rows`] is a log with diagnostics and outputs at its end, [`tree`] (`--diff`)
-//! shows properties.
+//! There are two views: [`rows`] is a log with diagnostics and outputs at its end, [`tree`]
+//! (`--diff`) shows properties.
 
 mod changes;
 mod details;

@@ -24,7 +24,8 @@ pub(crate) struct ConfigDeclaration {
 }
 
 impl ConfigDeclaration {
-    /// Whether a value matches the declared type. A string matches the types that it can be parsed as.
+    /// Whether a value matches the declared type. A string matches the types that it can be parsed
+    /// as.
     #[must_use]
     pub(crate) fn fits(&self, value: &Value) -> bool {
         match (self.kind.as_deref(), value) {

@@ -212,8 +212,9 @@ fn stack_lives_in_google_cloud_storage() {
     );
 }
 
-/// Passes a request on to fake-gcs-server, which differs from the real service in two things: it takes a plain upload
-/// only where it looks like a signed one, and it answers that without an `ETag`.
+/// Passes a request on to fake-gcs-server, which differs from the real service in two things: it
+/// takes a plain upload only where it looks like a signed one, and it answers that without an
+/// `ETag`.
 fn pass_on(mut client: TcpStream, port: u16) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,7 +1,9 @@
-//! What YAML programs did under Pulumi's own CLI 3.259.0, held against the engine and against that CLI.
+//! What YAML programs did under Pulumi's own CLI 3.259.0, held against the engine and against that
+//! CLI.
 //!
-//! In a folder of `tests/conformance`, `case.yaml` has the steps and `expected.json` what the CLI made of each: exit
-//! code, outputs with and without secrets, changes, steps and the resources in the state.
+//! In a folder of `tests/conformance`, `case.yaml` has the steps and `expected.json` what the CLI
+//! made of each: exit code, outputs with and without secrets, changes, steps and the resources in
+//! the state.
 
 use std::{
     collections::BTreeSet,
@@ -41,7 +43,8 @@ fn engine_matches_recorded_cases() {
 
 #[test]
 fn real_cli_matches_recorded_cases() {
-    // They were recorded from it: a third that changes from day to day keeps them true, `PKO_FULL` takes all
+    // They were recorded from it: a third that changes from day to day keeps them true, `PKO_FULL`
+    // takes all
     let day = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()

@@ -1,5 +1,5 @@
-//! Strange programs, states and texts, a bounded number of each; `cargo xtask test --full` has a coverage-guided fuzzer
-//! try the same entry points.
+//! Strange programs, states and texts, a bounded number of each; `cargo xtask test --full` has a
+//! coverage-guided fuzzer try the same entry points.
 
 use pko_engine::fuzz;
 use proptest::{

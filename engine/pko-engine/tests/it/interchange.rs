@@ -192,8 +192,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The engine and the CLI continue with states that the CLI 3.259.0 wrote. `tests/states` has one of
-/// each kind, and the config that belongs to it in the same folder.
+/// The engine and the CLI continue with states that the CLI 3.259.0 wrote. `tests/states` has one
+/// of each kind, and the config that belongs to it in the same folder.
 #[test]
 fn recorded_states_continue_under_both() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/states");

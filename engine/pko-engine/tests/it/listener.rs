@@ -1,4 +1,5 @@
-//! Events to a listener: the service that the agent gives, and what becomes of a run whose listener is not there.
+//! Events to a listener: the service that the agent gives, and what becomes of a run whose listener
+//! is not there.
 
 use std::{
     net::SocketAddr,

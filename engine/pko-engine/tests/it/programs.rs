@@ -1,7 +1,8 @@
 //! Our own table of programs: what each does, run by run, on the engine and on Pulumi's own CLI.
 //!
-//! A folder of `tests/programs` has the program (`Pulumi.yaml`, later ones beside it), whatever files it reads, and
-//! `case.yaml`: the runs, and after each what it printed, which steps it took, what the stack gives and what the state holds.
+//! A folder of `tests/programs` has the program (`Pulumi.yaml`, later ones beside it), whatever
+//! files it reads, and `case.yaml`: the runs, and after each what it printed, which steps it took,
+//! what the stack gives and what the state holds.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -111,7 +112,8 @@ fn judge_run(stage: &Stage, folder: &Path, run: &Value) -> Vec<String> {
         differ("steps", &taken(stage), &sorted(steps));
     }
     let secrets = list(&run["secret"]);
-    // where the CLI stores outputs or not, as its timing has it, the engine alone is held to one of them
+    // where the CLI stores outputs or not, as its timing has it, the engine alone is held to one of
+    // them
     let is_race = stage.cli() != ENGINE && list(&run["races"]).contains(&"outputs".to_owned());
     if (run.get("outputs").is_some() && !is_race) || !secrets.is_empty() {
         let (open, shown) = stage.outputs(stack);

@@ -1,8 +1,9 @@
 //! What people see: whole sessions, printed alike by the engine and by Pulumi's own CLI.
 //!
-//! A folder of `tests/screens` has programs and `session.txt`: a line `$ use a.yaml` takes a program, any other line that
-//! begins with `$` is a command; what follows is its standard output, then `! ` before each line of its standard error.
-//! Ids and times differ from run to run and are written as `ID` and `TIME`.
+//! A folder of `tests/screens` has programs and `session.txt`: a line `$ use a.yaml` takes a
+//! program, any other line that begins with `$` is a command; what follows is its standard output,
+//! then `! ` before each line of its standard error. Ids and times differ from run to run and are
+//! written as `ID` and `TIME`.
 
 use std::{fmt::Write as _, fs, path::Path};
 

@@ -1,4 +1,5 @@
-//! Signals while a step waits for an answer: a server that holds one request until the test lets it go.
+//! Signals while a step waits for an answer: a server that holds one request until the test lets it
+//! go.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -125,8 +125,8 @@ impl Stage {
 
     /// Creates a stack of project `demo` if it is not there.
     ///
-    /// The first stack is a copy of one that the same CLI created in another stage, because deriving
-    /// the key from the passphrase makes `stack init` expensive.
+    /// The first stack is a copy of one that the same CLI created in another stage, because
+    /// deriving the key from the passphrase makes `stack init` expensive.
     pub(crate) fn ensure_stack(&self, stack: &str) {
         let created = self.path("state/.pulumi").exists();
         if !created && stack == "dev" {
@@ -195,7 +195,8 @@ impl Stage {
         serde_json::from_str(&self.ok(words).stdout).unwrap()
     }
 
-    /// An up whose events are kept; with `--diff`, as the agent has it, errors are on standard error.
+    /// An up whose events are kept; with `--diff`, as the agent has it, errors are on standard
+    /// error.
     pub(crate) fn up(&self) -> Done {
         let log = self.path("events.jsonl");
         self.run(&[

@@ -1,4 +1,5 @@
-//! This engine held against what the real CLI answered, call by call: exit code, output, events and config file.
+//! This engine held against what the real CLI answered, call by call: exit code, output, events and
+//! config file.
 
 use std::fs;
 
@@ -28,7 +29,8 @@ outputs:
   nested: {plain: 1, deep: {fn::secret: {k: v}}}
 "#;
 
-/// Calls whose texts are this engine's own, each with the reason. Exit codes and events are the same.
+/// Calls whose texts are this engine's own, each with the reason. Exit codes and events are the
+/// same.
 const OWN_TEXT: [(&str, &str); 14] = [
     ("01-version", "the version of this engine"),
     ("21-history", "the environment of the run"),

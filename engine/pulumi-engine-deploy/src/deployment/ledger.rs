@@ -1,13 +1,14 @@
 //! The state while several threads change it, and when it is saved.
 //!
 //! A step begins only after its pending operation is saved, so a killed run leaves no operation
-//! unrecorded. One thread saves. Changes that arrive while it writes go into its next save together.
-//! The end of a step is not urgent: it waits briefly for the beginning of the next one. A save costs
-//! more the larger the state is, so a save first waits as long as the last one took for other steps
-//! to join it. Many small steps then cost few saves.
+//! unrecorded. One thread saves. Changes that arrive while it writes go into its next save
+//! together. The end of a step is not urgent: it waits briefly for the beginning of the next one. A
+//! save costs more the larger the state is, so a save first waits as long as the last one took for
+//! other steps to join it. Many small steps then cost few saves.
 //!
-//! After a failed save no step begins. The save is retried until the running steps have ended, because
-//! their results belong into the state, and a few times more. Then the state goes to a local file.
+//! After a failed save no step begins. The save is retried until the running steps have ended,
+//! because their results belong into the state, and a few times more. Then the state goes to a
+//! local file.
 
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,8 @@ pub trait StateSink: Send {
     /// Writes the current state. More writes follow unless this is the last one.
     fn save(&mut self, state: &StateToSave, last: bool) -> anyhow::Result<()>;
 
-    /// Writes a state that could not be saved to a local file. Returns a sentence that names the file
-    /// and how to import it.
+    /// Writes a state that could not be saved to a local file. Returns a sentence that names the
+    /// file and how to import it.
     fn rescue(&mut self, state: &StateToSave) -> anyhow::Result<String>;
 }
 
@@ -157,8 +158,8 @@ impl Ledger {
         self.changed.notify_all();
     }
 
-    /// Saves until the ledger is closed, and then once more. An urgent cancellation (`hurried`) ends it
-    /// as well.
+    /// Saves until the ledger is closed, and then once more. An urgent cancellation (`hurried`)
+    /// ends it as well.
     pub(super) fn serve(&self, sink: &mut dyn StateSink, hurried: &dyn Fn() -> bool) {
         let mut took = Duration::ZERO;
         let mut stored = self.state.lock().snapshot.to_save();

@@ -31,7 +31,8 @@ impl Engine<'_> {
         })
     }
 
-    /// Performs a step after which the resource exists. `act` calls the provider and updates the resource.
+    /// Performs a step after which the resource exists. `act` calls the provider and updates the
+    /// resource.
     pub(super) fn change(
         &self,
         mut step: Step,

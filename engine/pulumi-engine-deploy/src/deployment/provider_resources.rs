@@ -20,7 +20,8 @@ use crate::{
 };
 
 impl Registrar<'_, '_> {
-    /// The reference to the provider of a resource. Children inherit it, and the option `providers`.
+    /// The reference to the provider of a resource. Children inherit it, and the option
+    /// `providers`.
     pub(super) fn provider_of(&self, urn: &Urn, goal: &Goal) -> String {
         let reference = self.choose_provider(goal);
         let mut known = self.given_providers(goal);
@@ -141,7 +142,8 @@ impl Registrar<'_, '_> {
         Ok(self.registered(resource, true))
     }
 
-    /// Creates, updates, replaces or keeps a provider resource, depending on the diff of its config.
+    /// Creates, updates, replaces or keeps a provider resource, depending on the diff of its
+    /// config.
     fn provider_resource(
         &self,
         new: Resource,

@@ -57,8 +57,8 @@ pub(super) fn run(engine: &Engine<'_>, program: &Program, context: &EvaluationCo
             diagnostic,
         });
     }
-    // as in Pulumi, a program that waits for a failed resource never sets outputs, unless errors are
-    // continued
+    // as in Pulumi, a program that waits for a failed resource never sets outputs, unless errors
+    // are continued
     if !stuck || engine.task.continue_on_error {
         registrar.finish(outputs, failed);
     }
@@ -90,8 +90,8 @@ pub(super) struct Registrations {
     pub(super) targeted: BTreeSet<Urn>,
     /// Whether a resource was rejected before its provider was called.
     refused: bool,
-    /// Resources deleted because a dependency is deleted before its replacement: the changed inputs,
-    /// and whether the deletion is done.
+    /// Resources deleted because a dependency is deleted before its replacement: the changed
+    /// inputs, and whether the deletion is done.
     pub(super) cleared: BTreeMap<Urn, (Vec<String>, bool)>,
     /// References to the providers that the program declares.
     pub(super) declared: BTreeMap<Urn, String>,
@@ -268,8 +268,8 @@ impl<'a> Registrar<'_, 'a> {
         self.engine.progress.stack_done(stack);
     }
 
-    /// Sets the outputs, then deletes everything that the program no longer has, unless it failed. The
-    /// old outputs stay if it has none, and if a resource was rejected.
+    /// Sets the outputs, then deletes everything that the program no longer has, unless it failed.
+    /// The old outputs stay if it has none, and if a resource was rejected.
     fn finish(&self, outputs: Option<Properties>, failed: bool) {
         let stay = self.registrations.lock().refused;
         let outputs = outputs.filter(|outputs| !(stay || failed && outputs.is_empty()));

@@ -111,8 +111,8 @@ impl Registrar<'_, '_> {
         Ok(deleted?)
     }
 
-    /// Old resources that are replaced together with this one, in order. Their registrations wait from
-    /// now on until they are deleted.
+    /// Old resources that are replaced together with this one, in order. Their registrations wait
+    /// from now on until they are deleted.
     fn claim_dependents(
         &self,
         urn: &Urn,

@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Registrar<'_, '_> {
-    /// Whether the run includes this resource. With `--target-dependents` it then includes dependents.
+    /// Whether the run includes this resource. With `--target-dependents` it then includes
+    /// dependents.
     pub(super) fn is_included(&self, urn: &Urn, old: Option<&Resource>, goal: &Goal) -> bool {
         let selection = self.engine.task.selection;
         let mut registrations = self.registrations.lock();

@@ -1,5 +1,5 @@
-//! Decides whether an existing resource is kept, updated or replaced, from its state, the goal and the
-//! provider's diff.
+//! Decides whether an existing resource is kept, updated or replaced, from its state, the goal and
+//! the provider's diff.
 
 use std::collections::BTreeSet;
 

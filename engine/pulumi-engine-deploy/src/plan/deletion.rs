@@ -49,7 +49,8 @@ fn unnamed_dependent(urn: &Urn) -> Failure {
     Failure::new(Some(urn.clone()), message)
 }
 
-/// The steps that delete these resources of a state, last first, and for each the steps that must be done before it.
+/// The steps that delete these resources of a state, last first, and for each the steps that must
+/// be done before it.
 #[must_use]
 pub(crate) fn steps(resources: &[&Resource]) -> (Vec<Step>, Vec<Vec<usize>>) {
     let steps = resources

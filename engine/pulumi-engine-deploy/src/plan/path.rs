@@ -1,5 +1,5 @@
-//! Paths into properties, as `ignoreChanges` and `replaceOnChanges` have them: `a.b[0]["c"]`, with `*` for all at one
-//! level. Pure.
+//! Paths into properties, as `ignoreChanges` and `replaceOnChanges` have them: `a.b[0]["c"]`, with
+//! `*` for all at one level. Pure.
 
 use std::fmt;
 

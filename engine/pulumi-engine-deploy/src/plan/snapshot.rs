@@ -13,7 +13,8 @@ use pulumi_engine_model::{property::Properties, resource::Resource, urn::Urn};
 
 use super::{Operation, Step};
 
-/// A resource of a state, with its sealed JSON once it was saved. A save then only costs what changed.
+/// A resource of a state, with its sealed JSON once it was saved. A save then only costs what
+/// changed.
 #[derive(Debug)]
 pub struct Record {
     pub resource: Resource,
@@ -61,7 +62,8 @@ pub struct Snapshot {
     remaining: BTreeMap<usize, Arc<Record>>,
     positions: HashMap<Urn, Vec<usize>>,
     pending: BTreeMap<usize, Pending>,
-    /// Creates that an earlier run did not finish. Only the user can find out whether they succeeded.
+    /// Creates that an earlier run did not finish. Only the user can find out whether they
+    /// succeeded.
     inherited: Vec<Pending>,
     /// Resources that a refresh did not find.
     gone: Vec<Resource>,
@@ -227,7 +229,8 @@ impl Snapshot {
         }
     }
 
-    /// Marks the old resource for deletion, unless it was deleted before its replacement was created.
+    /// Marks the old resource for deletion, unless it was deleted before its replacement was
+    /// created.
     fn supersede(&mut self, old: Option<&Resource>) {
         let Some(old) = old else { return };
         let gone = self.position(old).is_some_and(|position| {

@@ -1,4 +1,5 @@
-//! Assets and archives: files, strings and folders as values, identified by the hash of their content.
+//! Assets and archives: files, strings and folders as values, identified by the hash of their
+//! content.
 //!
 //! The hash of a folder or of a map of assets is that of a tar archive, byte for byte as Pulumi
 //! writes it: Go's `archive/tar`, mode 0600, no times, no owners. Otherwise states of Pulumi would

@@ -413,10 +413,9 @@ impl<'a, H: Host> Evaluator<'a, H> {
         }
     }
 
-    /// Evaluates the outputs. One that contains a secret is secret as a whole. Literal nulls are dropped,
-    /// computed ones are not. As in Pulumi's language host, there are no outputs at all if one fails
-    /// after waiting for a resource.
-    /// The second value is [`Evaluation::stuck`].
+    /// Evaluates the outputs. One that contains a secret is secret as a whole. Literal nulls are
+    /// dropped, computed ones are not. As in Pulumi's language host, there are no outputs at all if
+    /// one fails after waiting for a resource. The second value is [`Evaluation::stuck`].
     fn outputs(&mut self, program: &Program) -> (Option<Properties>, bool) {
         let mut outputs = Properties::new();
         let (mut abandoned, mut poisoned) = (false, false);

@@ -1,7 +1,8 @@
 //! The differences between a live object and inputs, by path.
 //!
-//! The server adds fields that no program sets. So the live object is first reduced to the fields of
-//! its old inputs: fields that others add are not a difference, and fields that others change are.
+//! The server adds fields that no program sets. So the live object is first reduced to the fields
+//! of its old inputs: fields that others add are not a difference, and fields that others change
+//! are.
 
 use std::collections::BTreeMap;
 
@@ -177,8 +178,8 @@ impl Path {
         }
     }
 
-    /// Whether a change at this path changes a field: it is inside of the field, or the field is inside of
-    /// an added or removed value. An unknown value counts as unchanged.
+    /// Whether a change at this path changes a field: it is inside of the field, or the field is
+    /// inside of an added or removed value. An unknown value counts as unchanged.
     fn touches(&self, field: &str, values: [Option<&Value>; 2]) -> bool {
         if is_within(&self.plain, field) {
             return true;

@@ -61,7 +61,8 @@ impl Kubernetes {
         Ok(Created { id, outputs })
     }
 
-    /// The address of a new object. Waits for its kind, whose definition another resource may create now.
+    /// The address of a new object. Waits for its kind, whose definition another resource may
+    /// create now.
     fn address_of_new(
         &self,
         call: &Call<'_>,
@@ -82,8 +83,8 @@ impl Kubernetes {
         )
     }
 
-    /// Rejects an existing object, unless this resource created it in a killed run. Waits for one that is
-    /// being deleted.
+    /// Rejects an existing object, unless this resource created it in a killed run. Waits for one
+    /// that is being deleted.
     fn make_room(
         &self,
         call: &Call<'_>,
@@ -145,8 +146,8 @@ impl Kubernetes {
         })
     }
 
-    /// The result of a dry run; none if parts are unknown, if there is no server or no such kind yet, or
-    /// if an object of this name exists.
+    /// The result of a dry run; none if parts are unknown, if there is no server or no such kind
+    /// yet, or if an object of this name exists.
     pub(super) fn dry_run(
         &self,
         kind: &ResourceKind,

@@ -96,8 +96,8 @@ impl Kubernetes {
         }
     }
 
-    /// Refines the changes with a dry run, which knows defaults and equivalent values. Fields that the
-    /// server calls immutable make it a replacement. Without a dry run the changes stay.
+    /// Refines the changes with a dry run, which knows defaults and equivalent values. Fields that
+    /// the server calls immutable make it a replacement. Without a dry run the changes stay.
     fn really_changed(
         &self,
         kind: &ResourceKind,

@@ -56,7 +56,8 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The address of an object. `default` is its namespace if the kind is namespaced and it names none.
+    /// The address of an object. `default` is its namespace if the kind is namespaced and it names
+    /// none.
     #[must_use]
     pub(super) fn new(
         kind: ResourceKind,

@@ -63,7 +63,8 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// A provider from the inputs of its resource, or the `kubernetes:*` values of the stack's config.
+    /// A provider from the inputs of its resource, or the `kubernetes:*` values of the stack's
+    /// config.
     pub fn new(
         inputs: &Properties,
         environment: &dyn Fn(&str) -> Option<String>,

@@ -1,4 +1,5 @@
-//! Converts between API objects in JSON and properties of a resource: secrets, unknown values, outputs.
+//! Converts between API objects in JSON and properties of a resource: secrets, unknown values,
+//! outputs.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};

@@ -92,8 +92,8 @@ fn owns(live: &Value, path: &str, wanted: impl Fn(&str) -> bool) -> bool {
         })
 }
 
-/// The inputs with live values for `ignoreChanges`. Fields that only others own are removed, so that
-/// applying does not take ownership of them.
+/// The inputs with live values for `ignoreChanges`. Fields that only others own are removed, so
+/// that applying does not take ownership of them.
 #[must_use]
 pub(super) fn without_ignored(
     mut inputs: Value,

@@ -53,8 +53,8 @@ pub(super) struct KubernetesConfig {
 }
 
 impl KubernetesConfig {
-    /// Parses the inputs of the provider's resource, or the values of its `kubernetes:*` config. Missing
-    /// inputs may come from Pulumi's environment variables.
+    /// Parses the inputs of the provider's resource, or the values of its `kubernetes:*` config.
+    /// Missing inputs may come from Pulumi's environment variables.
     pub(super) fn read(
         inputs: &Properties,
         environment: &dyn Fn(&str) -> Option<String>,

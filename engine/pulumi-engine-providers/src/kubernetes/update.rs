@@ -43,7 +43,8 @@ impl Kubernetes {
         let body =
             ownership::without_ignored(inputs.clone(), &owned, request.ignore_changes, &manager);
         let body = placed(body, &address);
-        // objects from before server-side apply have no managers, and would conflict with themselves
+        // objects from before server-side apply have no managers, and would conflict with
+        // themselves
         let is_legacy = object::list(&owned, "/metadata/managedFields").is_empty();
         let application = Application {
             manager: &manager,

@@ -1,7 +1,7 @@
 //! The diff of inputs, which is nearly always a replacement.
 //!
-//! As in Pulumi's plugin, inputs are compared with the outputs of the state, not with its inputs: an
-//! imported resource has only outputs, and an explicit default is no change.
+//! As in Pulumi's plugin, inputs are compared with the outputs of the state, not with its inputs:
+//! an imported resource has only outputs, and an explicit default is no change.
 
 use std::collections::BTreeMap;
 

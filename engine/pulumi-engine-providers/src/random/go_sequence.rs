@@ -1,5 +1,5 @@
-//! Seeded random numbers: the sequence of Go's `math/rand`, which Pulumi's plugin uses, so that a seed
-//! gives the same result.
+//! Seeded random numbers: the sequence of Go's `math/rand`, which Pulumi's plugin uses, so that a
+//! seed gives the same result.
 
 use std::collections::VecDeque;
 

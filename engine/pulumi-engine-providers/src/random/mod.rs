@@ -1,10 +1,10 @@
-//! The provider `random`: values that are generated once and stay until a keeper changes. They exist
-//! only in the state.
+//! The provider `random`: values that are generated once and stay until a keeper changes. They
+//! exist only in the state.
 //!
-//! States are compatible with Pulumi's plugin of the same name. Inputs are those of the program, without
-//! `__defaults`. Outputs have the defaults, and `__meta` if the schema has a version.
-//! `__pulumi_raw_state_delta`, which the latest plugins add, is preserved and never created: without it
-//! the plugin reads the properties themselves.
+//! States are compatible with Pulumi's plugin of the same name. Inputs are those of the program,
+//! without `__defaults`. Outputs have the defaults, and `__meta` if the schema has a version.
+//! `__pulumi_raw_state_delta`, which the latest plugins add, is preserved and never created:
+//! without it the plugin reads the properties themselves.
 
 mod bytes;
 mod change;

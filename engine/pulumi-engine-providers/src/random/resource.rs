@@ -6,8 +6,8 @@ use serde_json::Number;
 use super::settings::RandomInputs;
 use crate::{CheckFailure, ProviderError};
 
-/// The largest number of characters, bytes, words or entries of a result, so a typo does not exhaust
-/// memory.
+/// The largest number of characters, bytes, words or entries of a result, so a typo does not
+/// exhaust memory.
 pub(super) const MOST: i64 = 1_048_576;
 
 /// A resource type.

@@ -47,7 +47,8 @@ fn agent() -> Agent {
         .new_agent()
 }
 
-/// Mozilla's root certificates, built in because an image may have none, and those of `SSL_CERT_FILE`.
+/// Mozilla's root certificates, built in because an image may have none, and those of
+/// `SSL_CERT_FILE`.
 fn roots() -> RootCerts {
     let named = ["SSL_CERT_FILE", "AWS_CA_BUNDLE"].map(|name| std::env::var(name).ok());
     let mut more = Vec::new();

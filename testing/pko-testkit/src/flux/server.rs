@@ -44,8 +44,8 @@ impl ArtifactServer {
         Ok(Self { address, state })
     }
 
-    /// Stores the archive of a revision, with files by path and content. Returns the artifact for the source's
-    /// status.
+    /// Stores the archive of a revision, with files by path and content. Returns the artifact for
+    /// the source's status.
     ///
     /// # Panics
     ///

@@ -28,7 +28,8 @@ fn workspaces() -> Value {
     )
 }
 
-/// The operator serves Programs to workspaces, and metrics to authorized clients. Kubelets are always allowed.
+/// The operator serves Programs to workspaces, and metrics to authorized clients. Kubelets are
+/// always allowed.
 fn operator() -> Value {
     policy(
         &namespaced("controller-manager", &[NAME_LABEL]),

@@ -19,7 +19,8 @@ pub(super) const ROLES: [Role; 7] = [
     VIEW,
 ];
 
-/// The manager's roles and the names of their bindings. `roleRef` is immutable, so the names fit upstream's.
+/// The manager's roles and the names of their bindings. `roleRef` is immutable, so the names fit
+/// upstream's.
 const BOUND: [(Role, &str); 4] = [
     (CONTROLLER_MANAGER, "pulumi-kubernetes-operator"),
     (LEADER_ELECTION, "leader-election-rolebinding"),

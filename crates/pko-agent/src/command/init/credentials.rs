@@ -46,8 +46,8 @@ impl GitSettings {
     }
 }
 
-/// Upstream's rules: a GitHub App replaces a token, and only one method may be set. With both a token
-/// and a key the URL decides. Upstream always takes the token, which no SSH server accepts.
+/// Upstream's rules: a GitHub App replaces a token, and only one method may be set. With both a
+/// token and a key the URL decides. Upstream always takes the token, which no SSH server accepts.
 fn credentials(
     scheme: Scheme,
     set: &dyn Fn(&str) -> Option<String>,

@@ -34,7 +34,8 @@ const WORKSPACE: &str = "ws";
 /// The service account that managers use.
 const MANAGER: &str = "manager";
 
-/// Who signs the tokens of service accounts; also the audience of those that are for the API server itself.
+/// Who signs the tokens of service accounts; also the audience of those that are for the API server
+/// itself.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Starts the agent of `ws` in a namespace, as a user of the cluster.
@@ -121,7 +122,8 @@ async fn account(namespace: &TestNamespace, name: &str) {
     create(namespace, account).await;
 }
 
-/// Lets a service account of any namespace use the Workspaces of this one, as upstream's role for managers does.
+/// Lets a service account of any namespace use the Workspaces of this one, as upstream's role for
+/// managers does.
 async fn allow(namespace: &TestNamespace, of: &TestNamespace, name: &str) {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -155,8 +157,8 @@ async fn token(namespace: &TestNamespace, name: &str, audience: &str) -> String 
     bearer(&answer.unwrap().status.unwrap().token)
 }
 
-/// A token that the API server could have given, so many seconds ago and for ten minutes: it gives none that ends
-/// sooner.
+/// A token that the API server could have given, so many seconds ago and for ten minutes: it gives
+/// none that ends sooner.
 async fn signed(
     cluster: &ControlPlane,
     namespace: &TestNamespace,

@@ -23,8 +23,8 @@ static USER: LazyLock<String> = LazyLock::new(|| {
 
 const INIT: [&str; 3] = ["stack", "init", "dev"];
 
-/// The files of a new stack `dev` of the project `simple`, as each CLI writes them. They are created
-/// once, because deriving a key from a passphrase is expensive by design.
+/// The files of a new stack `dev` of the project `simple`, as each CLI writes them. They are
+/// created once, because deriving a key from a passphrase is expensive by design.
 static ENGINE_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> =
     LazyLock::new(|| new_stack(CliKind::Engine));
 static REAL_STACK: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| new_stack(CliKind::Real));
@@ -222,8 +222,8 @@ impl TestWorkspace {
 
     /// Sets the environment of a process.
     ///
-    /// Without garbage collection, which does not pay off in short-lived processes, a CLI takes a fifth
-    /// less time.
+    /// Without garbage collection, which does not pay off in short-lived processes, a CLI takes a
+    /// fifth less time.
     pub(super) fn apply_environment(&self, command: &mut Command) {
         command
             .current_dir(self.workspace())

@@ -1,4 +1,5 @@
-//! Passes the names of variables that come from Secrets to the agent, so that it redacts their values.
+//! Passes the names of variables that come from Secrets to the agent, so that it redacts their
+//! values.
 //!
 //! The keys of a whole Secret (`envFrom`) are unknown here, so that Secret is mounted and the agent
 //! reads the names of its files. Other users cannot read the files.

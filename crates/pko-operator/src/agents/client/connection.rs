@@ -78,7 +78,8 @@ impl Connection {
         streaming(client, path, request).await
     }
 
-    /// Calls a method whose response is a stream, of which only the first message and the end matter.
+    /// Calls a method whose response is a stream, of which only the first message and the end
+    /// matter.
     pub(super) async fn signal<Q: prost::Message + 'static>(
         &self,
         path: &'static str,

@@ -67,7 +67,8 @@ impl Credentials {
         Ok(Some(header))
     }
 
-    /// Forgets the token of a header that an agent rejects. Returns whether it is worth another try.
+    /// Forgets the token of a header that an agent rejects. Returns whether it is worth another
+    /// try.
     pub(in crate::agents) async fn reject(&self, header: &HeaderValue) -> bool {
         let header = header.to_str().unwrap_or_default();
         let Some(token) = header.strip_prefix("Bearer ") else {

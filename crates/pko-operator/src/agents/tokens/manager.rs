@@ -79,8 +79,8 @@ impl ManagerTokens {
         self.token(audience, then).unwrap();
     }
 
-    /// Forgets a token that an agent rejects: a clock may have been set since it was signed. Returns
-    /// whether the next token is another one.
+    /// Forgets a token that an agent rejects: a clock may have been set since it was signed.
+    /// Returns whether the next token is another one.
     pub(crate) fn reject(&self, audience: &str, token: &str, now: Instant) -> bool {
         let mut tokens = self.tokens.lock();
         let known = tokens.get(audience);

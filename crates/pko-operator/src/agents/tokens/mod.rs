@@ -1,5 +1,5 @@
-//! Tokens that the manager presents to agents: signed with its own key for our agents, of its service
-//! account for those of upstream.
+//! Tokens that the manager presents to agents: signed with its own key for our agents, of its
+//! service account for those of upstream.
 
 mod credentials;
 mod manager;

@@ -11,7 +11,8 @@ use pko_core::stack::{MAX_PREREQUISITES, Prerequisites, prerequisite_view};
 
 use crate::controllers::{Context, ReconcileError};
 
-/// All direct and indirect prerequisites, the nearest first, up to [`MAX_PREREQUISITES`]. Only a live read proves that one does not exist.
+/// All direct and indirect prerequisites, the nearest first, up to [`MAX_PREREQUISITES`]. Only a
+/// live read proves that one does not exist.
 pub(super) async fn reachable(
     stack: &Stack,
     context: &Context,

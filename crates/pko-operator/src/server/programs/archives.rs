@@ -3,8 +3,8 @@
 //!
 //! # Guarantees
 //! A request without a valid seal reads nothing from the API server, and neither does one for a
-//! namespace that is not watched. A client that has the archive gets no other one made. What does not
-//! exist is read a few times a second, however many requests ask for it.
+//! namespace that is not watched. A client that has the archive gets no other one made. What does
+//! not exist is read a few times a second, however many requests ask for it.
 
 use std::{
     sync::Arc,
@@ -154,8 +154,8 @@ impl<R: ProgramReads> ProgramArchives<R> {
         uid.map(Some).ok_or(())
     }
 
-    /// The Program, if it exists. The cache of a replica may lag behind that of the leader, so only a
-    /// live read proves its absence.
+    /// The Program, if it exists. The cache of a replica may lag behind that of the leader, so only
+    /// a live read proves its absence.
     async fn known(
         &self,
         wanted: &ArchiveRequest<'_>,

@@ -50,7 +50,8 @@ fn file(archive: Archive) -> Response {
     (headers, length, Body::from(bytes)).into_response()
 }
 
-/// Whether the client has the archive with this digest. Weak tags count, because the bytes are equal.
+/// Whether the client has the archive with this digest. Weak tags count, because the bytes are
+/// equal.
 pub(super) fn is_cached(request: &HeaderMap, digest: &str) -> bool {
     let tag = tag(digest);
     let conditions = request.get_all(header::IF_NONE_MATCH).iter();

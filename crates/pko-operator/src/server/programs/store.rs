@@ -11,8 +11,8 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
 /// Thousands of usual archives, or dozens of the largest.
 const BUDGET: usize = 32 << 20;
-/// Programs that are in memory at once, for the controller and for the server: one does not wait for
-/// the clients of the other.
+/// Programs that are in memory at once, for the controller and for the server: one does not wait
+/// for the clients of the other.
 const PLACES: usize = 2;
 
 /// Shared by the controller of Programs and by the server.
@@ -53,8 +53,8 @@ impl ArchiveStore {
         self.archives.lock().remove(key);
     }
 
-    /// Waits until a body may be read and processed to be published. None never comes: the semaphore
-    /// is never closed.
+    /// Waits until a body may be read and processed to be published. None never comes: the
+    /// semaphore is never closed.
     pub(crate) async fn place_to_publish(&self) -> Option<SemaphorePermit<'_>> {
         self.publishing.acquire().await.ok()
     }

@@ -5,8 +5,9 @@
 //!   Stack is triggered ◀───────── another commit, or a failure ◀──────────────┘
 //! ```
 //!
-//! A reconcile waits a moment for the first answer, and never longer: the answer triggers the Stack. Only
-//! a few reconciles of a namespace wait at once, so that its servers hold up no other's reconciles.
+//! A reconcile waits a moment for the first answer, and never longer: the answer triggers the
+//! Stack. Only a few reconciles of a namespace wait at once, so that its servers hold up no other's
+//! reconciles.
 
 mod address;
 mod cached_login;

@@ -8,9 +8,9 @@
 //!
 //! # Costs
 //! Objects are listed in pages of a few megabytes. They are read without their managed fields and
-//! cached without large annotations, which nothing here reads and which can be as large as the rest.
-//! Programs are cached without their bodies. Foreign kinds are selected by label, and stripped of
-//! what is not read; `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
+//! cached without large annotations, which nothing here reads and which can be as large as the
+//! rest. Programs are cached without their bodies. Foreign kinds are selected by label, and
+//! stripped of what is not read; `SharedWatch::<PartialObjectMeta<K>>` caches metadata only.
 
 mod merge;
 mod progress;

@@ -415,8 +415,8 @@ impl ProcessRuntime {
         wait_or_kill(&folder, record.process, START_DEADLINE, child).await
     }
 
-    /// Waits for an agent that an earlier manager started for the same workspace, if it is alive and
-    /// does not listen yet. Returns whether it listens.
+    /// Waits for an agent that an earlier manager started for the same workspace, if it is alive
+    /// and does not listen yet. Returns whether it listens.
     async fn adopt(&self, folder: &Path, workspace: &Workspace, fingerprint: &str) -> bool {
         let record = AgentRecord::read(folder).filter(|record| {
             record.fingerprint == fingerprint

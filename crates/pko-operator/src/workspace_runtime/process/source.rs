@@ -58,8 +58,8 @@ pub(super) fn of(spec: &WorkspaceSpec) -> Option<WorkspaceSource> {
         .map(|local| WorkspaceSource::Local(text(&local.dir)))
 }
 
-/// The argument for an address. One with credentials goes into a variable, because others can read a
-/// command line.
+/// The argument for an address. One with credentials goes into a variable, because others can read
+/// a command line.
 fn address(variable: &str, url: String) -> (String, Option<EnvVar>) {
     if !has_credentials(&url) {
         return (url, None);

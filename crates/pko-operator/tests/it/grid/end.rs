@@ -153,8 +153,8 @@ impl End {
     }
 }
 
-/// An object that is being deleted, or whose owner is gone: the garbage collector deletes it soon, or takes that owner
-/// off it.
+/// An object that is being deleted, or whose owner is gone: the garbage collector deletes it soon,
+/// or takes that owner off it.
 fn unsettled(objects: &[&[DynamicObject]]) -> Vec<String> {
     let objects = objects.iter().copied().flatten();
     let there: BTreeSet<String> = objects.clone().filter_map(kube::ResourceExt::uid).collect();

@@ -38,8 +38,8 @@ pub(super) enum Fault {
         resource: &'static str,
         seconds: u64,
     },
-    /// The manager is killed after a write, and the next one lists the state from before the play: for a while it
-    /// sees one resource so, or all.
+    /// The manager is killed after a write, and the next one lists the state from before the play:
+    /// for a while it sees one resource so, or all.
     OldLists {
         resource: Option<&'static str>,
         write: usize,

@@ -116,7 +116,8 @@ impl<'trial, 'system> Harm<'trial, 'system> {
         true
     }
 
-    /// Starts a manager that lists the state from before the play, and for a while receives nothing newer.
+    /// Starts a manager that lists the state from before the play, and for a while receives nothing
+    /// newer.
     async fn starts_in_the_past(&mut self, resource: Option<&'static str>) {
         let concerned = RESOURCES
             .into_iter()

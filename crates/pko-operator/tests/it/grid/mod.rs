@@ -1,4 +1,5 @@
-//! Every scenario under every fault ends as it does undisturbed: the goals R1, R4, R5, R6, and of R15 the destroys.
+//! Every scenario under every fault ends as it does undisturbed: the goals R1, R4, R5, R6, and of
+//! R15 the destroys.
 //!
 //! ```text
 //!  scenario.rs   what a user does            fault.rs   what goes wrong, point by point
@@ -7,10 +8,11 @@
 //!  trial.rs      one try                     report.rs  the table of all
 //! ```
 //!
-//! Each try has a namespace, a manager that looks nowhere else, and a proxy of its own, so that several go side by
-//! side on one control plane. `PKO_FULL=1` tries all points and writes `docs/reliability.md`. Without it two samples
-//! are tried, with one point of each scenario: one sample is always the same, the other one is that of the day, or of
-//! `PKO_SEED=number`. `PKO_POINTS=text` tries those whose name has that text, such as `create: killed before write 3`.
+//! Each try has a namespace, a manager that looks nowhere else, and a proxy of its own, so that
+//! several go side by side on one control plane. `PKO_FULL=1` tries all points and writes
+//! `docs/reliability.md`. Without it two samples are tried, with one point of each scenario: one
+//! sample is always the same, the other one is that of the day, or of `PKO_SEED=number`.
+//! `PKO_POINTS=text` tries those whose name has that text, such as `create: killed before write 3`.
 
 mod end;
 mod fault;
@@ -135,8 +137,8 @@ fn shuffled(points: &[Point], seed: u64) -> Vec<Point> {
     points
 }
 
-/// A point of each scenario, with all goals among them. Another seed has other points, and each goal
-/// in other scenarios.
+/// A point of each scenario, with all goals among them. Another seed has other points, and each
+/// goal in other scenarios.
 fn sample(points: &[Point], seed: u64) -> Vec<Point> {
     let points = shuffled(points, seed);
     let goals = [Goal::R1, Goal::R4, Goal::R5, Goal::R6].into_iter().cycle();

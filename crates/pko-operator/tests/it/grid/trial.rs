@@ -75,8 +75,8 @@ impl<'system> Trial<'system> {
         self.user.end(&places).await
     }
 
-    /// Waits until each Workspace has an agent, no other agent is left, and the garbage collector is done: both
-    /// come a little later than what the user waits for.
+    /// Waits until each Workspace has an agent, no other agent is left, and the garbage collector
+    /// is done: both come a little later than what the user waits for.
     async fn rests(&self) -> Result<End, String> {
         let rests = eventually_within(self.patience, "the cluster to rest", async || {
             let end = self.end().await.map_err(|error| error.to_string())?;
@@ -193,7 +193,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Ends the fault. A manager that should have died does so now at the latest; any other must be there.
+    /// Ends the fault. A manager that should have died does so now at the latest; any other must be
+    /// there.
     fn recover(&mut self, fault: Fault) -> Result<(), String> {
         self.operator.proxy.clear_faults();
         if fault.kills() {

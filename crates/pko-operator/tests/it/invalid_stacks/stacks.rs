@@ -1,5 +1,5 @@
-//! Stacks made from the schema, each with something that it can't have. Few get as far as a workspace: that is a process
-//! each.
+//! Stacks made from the schema, each with something that it can't have. Few get as far as a
+//! workspace: that is a process each.
 
 use k8s_openapi::Resource as _;
 use pko_api::Stack;

@@ -1,7 +1,8 @@
-//! The manager is killed at each of its writes, before it and after it, and the next one ends what it began.
+//! The manager is killed at each of its writes, before it and after it, and the next one ends what
+//! it began.
 //!
-//! A clean run counts the writes and says what is right. Then, once for each write and each side of it, the same
-//! is done again in a namespace of its own with a manager that dies right there.
+//! A clean run counts the writes and says what is right. Then, once for each write and each side of
+//! it, the same is done again in a namespace of its own with a manager that dies right there.
 
 mod updates;
 
@@ -47,7 +48,8 @@ trait Play: Sized {
     /// Whether this end is as good as the right one.
     fn is_right(end: &Self::UpdateEnd, right: &Self::UpdateEnd) -> bool;
 
-    /// Removes everything that a manager looks after, so that it writes nothing of it during the next try.
+    /// Removes everything that a manager looks after, so that it writes nothing of it during the
+    /// next try.
     async fn remove(&self, system: &System);
 }
 
@@ -93,7 +95,8 @@ impl KillStage {
         (end, writes)
     }
 
-    /// Runs it with a manager that is killed. Returns whether it was; the error is how the end differs.
+    /// Runs it with a manager that is killed. Returns whether it was; the error is how the end
+    /// differs.
     async fn killed<P: Play>(
         &mut self,
         scenario: &P::UpdateScenario,

@@ -74,7 +74,8 @@ impl Play for Try {
         }
     }
 
-    /// Plays the scenario, and waits until the Update is complete and the manager handles new objects.
+    /// Plays the scenario, and waits until the Update is complete and the manager handles new
+    /// objects.
     async fn play(&self, scenario: &UpdateScenario) -> Result<(), TimedOut> {
         let update = UpdateBuilder::new("up", "ws", "dev", "up").build();
         self.namespace
@@ -120,7 +121,8 @@ impl Play for Try {
         end == right && end.runs == 1
     }
 
-    /// Removes everything that a manager looks after, so that it writes nothing of it during the next try.
+    /// Removes everything that a manager looks after, so that it writes nothing of it during the
+    /// next try.
     async fn remove(&self, system: &System) {
         let parameters = DeleteParams::default();
         let programs = self.namespace.api::<Program>();

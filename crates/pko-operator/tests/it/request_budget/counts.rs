@@ -1,6 +1,7 @@
 //! What twenty Stacks cost, counted: requests to the API server, and processes of `pulumi`.
 //!
-//! They live in pods, as they do in a cluster, so that the writes for pods are among those that count.
+//! They live in pods, as they do in a cluster, so that the writes for pods are among those that
+//! count.
 
 use std::{
     collections::BTreeSet,
@@ -45,8 +46,8 @@ const LATER_WRITES: usize = 10;
 const FIRST_EVENTS: usize = 4;
 /// The same without the workspace.
 const LATER_EVENTS: usize = 3;
-/// Version, install, select, init, config and up, and one more for outputs that are not in the events; upstream's has
-/// 17.
+/// Version, install, select, init, config and up, and one more for outputs that are not in the
+/// events; upstream's has 17.
 const FIRST_PROCESSES: usize = 7;
 /// Config and up, and one more for such outputs; upstream's has 8.
 const LATER_PROCESSES: usize = 3;
@@ -160,7 +161,8 @@ fn is_ours(event: &Event) -> bool {
     .contains(&reporter)
 }
 
-/// What is shown only where it takes longer than usual, as on a busy machine: each such state is one more write.
+/// What is shown only where it takes longer than usual, as on a busy machine: each such state is
+/// one more write.
 struct Shown {
     seen: Arc<Mutex<BTreeSet<(String, String)>>>,
     watching: [JoinHandle<()>; 2],
@@ -288,7 +290,8 @@ async fn twenty_stacks_take_few_requests_and_processes() {
     let reads = requests.only(|request| ["get", "list"].contains(&&*request.verb));
     let secrets = reads.count(crowd.system.user(), "get", "secrets");
     assert_eq!(reads.len(), secrets, "besides Secrets:\n{}", reads.counts());
-    // Secrets are not watched, so each run reads the version of the Secret that its environment is from.
+    // Secrets are not watched, so each run reads the version of the Secret that its environment is
+    // from.
     let credentials = reads.only(|request| request.name == "credentials").len();
     assert!(credentials <= STACKS, "{credentials} reads of credentials");
     let outputs = secrets - credentials;

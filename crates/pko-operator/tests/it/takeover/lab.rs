@@ -1,4 +1,5 @@
-//! The cluster that upstream left: its objects as they were, and its node, on which its agents still serve.
+//! The cluster that upstream left: its objects as they were, and its node, on which its agents
+//! still serve.
 
 use std::{
     collections::BTreeMap,
@@ -73,7 +74,8 @@ impl Drop for Lab {
     }
 }
 
-/// Moves all times so that the newest was this long ago: what is due does not depend on the day of the test.
+/// Moves all times so that the newest was this long ago: what is due does not depend on the day of
+/// the test.
 fn move_times(objects: &mut [Value], ago: SignedDuration) {
     let mut newest = Timestamp::UNIX_EPOCH;
     for object in &mut *objects {
@@ -131,7 +133,8 @@ struct Agent {
 }
 
 impl Agent {
-    /// Starts it with the flags and variables of its container, at an address that the pod then has.
+    /// Starts it with the flags and variables of its container, at an address that the pod then
+    /// has.
     fn start(
         system: &System,
         pod: &mut Value,

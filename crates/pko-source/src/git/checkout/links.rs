@@ -1,7 +1,7 @@
 //! Decides whether a symbolic link leads out of the repository. Does no I/O.
 //!
-//! The target alone is not sufficient: `a -> b/c/..` looks harmless, but leads out if `b/c` is a link to
-//! `..`. So links are resolved as the kernel does, with the other links of the commit.
+//! The target alone is not sufficient: `a -> b/c/..` looks harmless, but leads out if `b/c` is a
+//! link to `..`. So links are resolved as the kernel does, with the other links of the commit.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Writes the files of a commit into an empty folder.
 //!
-//! Names, sizes and symbolic links are checked before anything is written. Links are created last, so
-//! nothing is ever written through one. Files get the bytes that git stores, as with upstream: no line
-//! ending conversion and no filters, so Git LFS files stay pointers.
+//! Names, sizes and symbolic links are checked before anything is written. Links are created last,
+//! so nothing is ever written through one. Files get the bytes that git stores, as with upstream:
+//! no line ending conversion and no filters, so Git LFS files stay pointers.
 
 mod index_file;
 mod links;

@@ -1,5 +1,5 @@
-//! Keeps users from reaching a cloud's metadata service through this process (SSRF), and servers from
-//! redirecting us to this machine.
+//! Keeps users from reaching a cloud's metadata service through this process (SSRF), and servers
+//! from redirecting us to this machine.
 
 use std::net::IpAddr;
 

@@ -185,7 +185,8 @@ impl<K> WaitingLanes<K> {
         }
     }
 
-    /// The first whose host has a slot. Only so many are passed over as hosts can be at their limit.
+    /// The first whose host has a slot. Only so many are passed over as hosts can be at their
+    /// limit.
     fn next(&self, tenant: &Arc<str>, slots: &Slots) -> Option<(Turn, &Arc<str>)> {
         let mut first = self.first.iter();
         let next = first.find(|(_, host)| {

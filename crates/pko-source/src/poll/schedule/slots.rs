@@ -1,4 +1,5 @@
-//! How many requests may be in flight: in total, to one host, and to servers that have not answered.
+//! How many requests may be in flight: in total, to one host, and to servers that have not
+//! answered.
 //!
 //! | limit | all tenants | one tenant |
 //! |---|---|---|

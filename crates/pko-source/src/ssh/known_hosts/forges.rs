@@ -1,7 +1,7 @@
 //! Host keys that public forges publish.
 //!
-//! A test compares them with the fingerprints that the forges publish elsewhere. Update both from the
-//! forge's documentation.
+//! A test compares them with the fingerprints that the forges publish elsewhere. Update both from
+//! the forge's documentation.
 
 pub(super) const KEYS: &str = "\
 github.com,[ssh.github.com]:443 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl

@@ -1,4 +1,5 @@
-//! Provider `kubernetes` on a real API server with real controllers, which has no nodes: tests set the status of pods.
+//! Provider `kubernetes` on a real API server with real controllers, which has no nodes: tests set
+//! the status of pods.
 
 mod conflicts;
 mod crowds;

@@ -51,8 +51,8 @@ impl<H: Host> Evaluator<'_, H> {
         }
     }
 
-    /// Reads a file. As in Pulumi's language host, an unreadable file is reported and becomes an empty
-    /// string, so that further errors are found.
+    /// Reads a file. As in Pulumi's language host, an unreadable file is reported and becomes an
+    /// empty string, so that further errors are found.
     fn read_file(&mut self, path: &Value, line: Position) -> EvaluationResult {
         let files = self.shared.files;
         let mut unreadable = None;

@@ -157,7 +157,8 @@ impl ReadinessRule {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
-    /// Whether a refresh reports that the object is not ready. Other kinds are only checked after an apply.
+    /// Whether a refresh reports that the object is not ready. Other kinds are only checked after
+    /// an apply.
     #[must_use]
     pub(super) fn is_heeded_by_refresh(&self) -> bool {
         matches!(

@@ -7,7 +7,8 @@ use crate::kubernetes::object::{list, text};
 
 /// A Service is ready when its pods are, and a load balancer has an address.
 ///
-/// One without pods is ready once nothing changes any more, because later resources may create them.
+/// One without pods is ready once nothing changes any more, because later resources may create
+/// them.
 pub(super) fn judge(sight: &Observation) -> Progress {
     let mut reasons = Vec::new();
     let kind = text(&sight.object, "/spec/type").unwrap_or("ClusterIP");

@@ -1,5 +1,5 @@
-//! Every input with every odd value: accepted inputs can be created, then show no diff, and match the
-//! preview.
+//! Every input with every odd value: accepted inputs can be created, then show no diff, and match
+//! the preview.
 
 use super::*;
 

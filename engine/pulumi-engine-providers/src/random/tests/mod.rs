@@ -36,7 +36,8 @@ fn all() -> [(&'static str, Value); 10] {
     ]
 }
 
-/// Properties from JSON; `{"secret": x}` with nothing else is a secret, and the text `unknown` is not known yet.
+/// Properties from JSON; `{"secret": x}` with nothing else is a secret, and the text `unknown` is
+/// not known yet.
 fn properties(value: Value) -> Properties {
     match marked(Property::from_json(value)) {
         Property::Object(properties) => properties,

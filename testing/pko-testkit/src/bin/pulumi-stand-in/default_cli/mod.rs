@@ -1,11 +1,13 @@
 //! The default behaviour of the stand-in: a small Pulumi on a file backend, about 1,850 lines.
 //!
-//! Texts and exit codes are those of the transcripts. It evaluates YAML programs whose resources are of
-//! type `pulumi:index:Stash`, with outputs from literals, secrets, configuration and resource properties.
+//! Texts and exit codes are those of the transcripts. It evaluates YAML programs whose resources
+//! are of type `pulumi:index:Stash`, with outputs from literals, secrets, configuration and
+//! resource properties.
 //!
-//! It is not a layer over `pulumi-engine`, which runs the same programs: the engine derives keys from
-//! the passphrase as Pulumi does, so an `up` costs 250 ms of CPU time there and 3 ms here, and tests
-//! make thousands of calls. A second implementation also shows where the agent relies on the engine.
+//! It is not a layer over `pulumi-engine`, which runs the same programs: the engine derives keys
+//! from the passphrase as Pulumi does, so an `up` costs 250 ms of CPU time there and 3 ms here, and
+//! tests make thousands of calls. A second implementation also shows where the agent relies on the
+//! engine.
 
 mod config;
 mod config_path;
