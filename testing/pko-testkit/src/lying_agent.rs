@@ -70,7 +70,7 @@ pub fn routes(lie: Lie) -> Routes {
 #[derive(Clone, Copy)]
 struct LyingAgent(Lie);
 
-type Reply<T> = Result<Response<T>, Status>;
+type GrpcReply<T> = Result<Response<T>, Status>;
 type Messages<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// A run of this id, as the agent reports it.

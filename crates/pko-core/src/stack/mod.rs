@@ -28,7 +28,7 @@ pub use observed::{
     ObservedStack, Prerequisites, Refusal, StackEffect, StackOutputs, StackRead, StackResponse,
     StackSettings, StackWrite, Versions,
 };
-pub use outputs_to::{Publication, Published, publication};
+pub use outputs_to::{OutputsPublication, Published, publication};
 pub use prerequisite_view::{MAX_PREREQUISITES, prerequisite_view};
 pub use references::{Reference, ReferenceKind, ReferenceUser, SpecField, references};
 pub use shown_outputs::{ShownOutputs, shown_outputs};

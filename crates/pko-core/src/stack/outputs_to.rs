@@ -19,7 +19,7 @@ use crate::update::data_key;
 
 /// The objects to write, and the outputs that can't be written.
 #[derive(Clone, PartialEq, Default)]
-pub struct Publication {
+pub struct OutputsPublication {
     /// The objects, each with its field in the spec.
     pub objects: Vec<(String, Published)>,
     /// Messages, without the values of outputs.
@@ -44,8 +44,8 @@ struct OutputSecret<'secret> {
 /// The objects for the targets of `spec.outputsTo`. Without a Secret the targets stay unchanged:
 /// the outputs may have been too large to store.
 #[must_use]
-pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> Publication {
-    let mut publication = Publication::default();
+pub fn publication(stack: &Stack, outputs: Option<&Secret>) -> OutputsPublication {
+    let mut publication = OutputsPublication::default();
     let Some(outputs) = outputs.map(OutputSecret::new) else {
         let problem = "the update has no outputs; the targets of spec.outputsTo are unchanged";
         publication.problems.push(problem.to_owned());

@@ -10,7 +10,7 @@ use pko_proto::agent::{
 };
 use tonic::{Request, Response, Status};
 
-use super::{Lie, LyingAgent, Messages, Reply};
+use super::{GrpcReply, Lie, LyingAgent, Messages};
 
 #[tonic::async_trait]
 impl AutomationService for LyingAgent {
@@ -19,7 +19,7 @@ impl AutomationService for LyingAgent {
     type UpStream = Messages<UpStream>;
     type DestroyStream = Messages<DestroyStream>;
 
-    async fn up(&self, _: Request<UpRequest>) -> Reply<Self::UpStream> {
+    async fn up(&self, _: Request<UpRequest>) -> GrpcReply<Self::UpStream> {
         let event = up_stream::Response::Event(pko_proto::Struct::default());
         let event = UpStream {
             response: Some(event),
@@ -34,48 +34,54 @@ impl AutomationService for LyingAgent {
         Ok(Response::new(Box::pin(stream::repeat(event).map(Ok))))
     }
 
-    async fn preview(&self, _: Request<PreviewRequest>) -> Reply<Self::PreviewStream> {
+    async fn preview(&self, _: Request<PreviewRequest>) -> GrpcReply<Self::PreviewStream> {
         Ok(Response::new(Box::pin(stream::pending())))
     }
 
-    async fn refresh(&self, _: Request<RefreshRequest>) -> Reply<Self::RefreshStream> {
+    async fn refresh(&self, _: Request<RefreshRequest>) -> GrpcReply<Self::RefreshStream> {
         Ok(Response::new(Box::pin(stream::pending())))
     }
 
-    async fn destroy(&self, _: Request<DestroyRequest>) -> Reply<Self::DestroyStream> {
+    async fn destroy(&self, _: Request<DestroyRequest>) -> GrpcReply<Self::DestroyStream> {
         Ok(Response::new(Box::pin(stream::pending())))
     }
 
-    async fn pulumi_version(&self, _: Request<PulumiVersionRequest>) -> Reply<PulumiVersionResult> {
+    async fn pulumi_version(
+        &self,
+        _: Request<PulumiVersionRequest>,
+    ) -> GrpcReply<PulumiVersionResult> {
         Ok(Response::new(PulumiVersionResult {
             version: "3.259.0".to_owned(),
         }))
     }
 
-    async fn install(&self, _: Request<InstallRequest>) -> Reply<InstallResult> {
+    async fn install(&self, _: Request<InstallRequest>) -> GrpcReply<InstallResult> {
         Ok(Response::new(InstallResult {}))
     }
 
-    async fn select_stack(&self, _: Request<SelectStackRequest>) -> Reply<SelectStackResult> {
+    async fn select_stack(&self, _: Request<SelectStackRequest>) -> GrpcReply<SelectStackResult> {
         Ok(Response::new(SelectStackResult::default()))
     }
 
-    async fn who_am_i(&self, _: Request<WhoAmIRequest>) -> Reply<WhoAmIResult> {
+    async fn who_am_i(&self, _: Request<WhoAmIRequest>) -> GrpcReply<WhoAmIResult> {
         Ok(Response::new(WhoAmIResult::default()))
     }
 
-    async fn info(&self, _: Request<InfoRequest>) -> Reply<InfoResult> {
+    async fn info(&self, _: Request<InfoRequest>) -> GrpcReply<InfoResult> {
         Ok(Response::new(InfoResult::default()))
     }
 
-    async fn set_all_config(&self, _: Request<SetAllConfigRequest>) -> Reply<SetAllConfigResult> {
+    async fn set_all_config(
+        &self,
+        _: Request<SetAllConfigRequest>,
+    ) -> GrpcReply<SetAllConfigResult> {
         Ok(Response::new(SetAllConfigResult {}))
     }
 
     async fn add_environments(
         &self,
         _: Request<AddEnvironmentsRequest>,
-    ) -> Reply<AddEnvironmentsResult> {
+    ) -> GrpcReply<AddEnvironmentsResult> {
         Ok(Response::new(AddEnvironmentsResult {}))
     }
 }

@@ -8,10 +8,10 @@ use pko_proto::run::{
 };
 use tonic::{Code, Request, Response, Status};
 
-use super::{Lie, LyingAgent, Messages, Reply, run};
+use super::{GrpcReply, Lie, LyingAgent, Messages, run};
 
 impl LyingAgent {
-    async fn run(self, id: &str) -> Reply<Run> {
+    async fn run(self, id: &str) -> GrpcReply<Run> {
         match self.0 {
             Lie::Silent => std::future::pending().await,
             Lie::LongHeaders => Err(Status::new(Code::Unknown, "x".repeat(200 * 1024))),
@@ -24,19 +24,19 @@ impl LyingAgent {
 impl RunService for LyingAgent {
     type WatchRunStream = Messages<RunEvent>;
 
-    async fn start_run(&self, request: Request<StartRunRequest>) -> Reply<Run> {
+    async fn start_run(&self, request: Request<StartRunRequest>) -> GrpcReply<Run> {
         self.run(&request.into_inner().run_id).await
     }
 
-    async fn get_run(&self, request: Request<GetRunRequest>) -> Reply<Run> {
+    async fn get_run(&self, request: Request<GetRunRequest>) -> GrpcReply<Run> {
         self.run(&request.into_inner().run_id).await
     }
 
-    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Reply<Run> {
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> GrpcReply<Run> {
         self.run(&request.into_inner().run_id).await
     }
 
-    async fn watch_run(&self, _: Request<WatchRunRequest>) -> Reply<Self::WatchRunStream> {
+    async fn watch_run(&self, _: Request<WatchRunRequest>) -> GrpcReply<Self::WatchRunStream> {
         let event = || RunEvent {
             sequence: 1,
             event: Some(run_event::Event::EngineEvent(vec![b'{'; 1000])),
@@ -52,11 +52,11 @@ impl RunService for LyingAgent {
     async fn acknowledge_run(
         &self,
         _: Request<AcknowledgeRunRequest>,
-    ) -> Reply<AcknowledgeRunResponse> {
+    ) -> GrpcReply<AcknowledgeRunResponse> {
         Ok(Response::new(AcknowledgeRunResponse {}))
     }
 
-    async fn list_runs(&self, _: Request<ListRunsRequest>) -> Reply<ListRunsResponse> {
+    async fn list_runs(&self, _: Request<ListRunsRequest>) -> GrpcReply<ListRunsResponse> {
         let count = if self.0 == Lie::ManyRuns { 100_000 } else { 0 };
         let runs = (0..count).map(|number| run(self.0, &format!("run-{number}")));
         let runs = runs.collect();

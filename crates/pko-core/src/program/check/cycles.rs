@@ -17,13 +17,13 @@ struct Node<'value> {
     /// The field of the program that declares it.
     section: &'static str,
     references: Vec<&'value str>,
-    visit: Visit,
+    visit: VisitState,
     /// Whether it is part of a reported cycle.
     is_reported: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Visit {
+enum VisitState {
     Not,
     InProgress,
     Done,
@@ -43,7 +43,7 @@ impl<'value> Graph<'value> {
         let node = Node {
             section,
             references,
-            visit: Visit::Not,
+            visit: VisitState::Not,
             is_reported: false,
         };
         self.nodes.insert(name, node);
@@ -59,7 +59,7 @@ impl<'value> Graph<'value> {
 
     /// Depth first, without recursion: a chain may be as long as the program.
     fn visit_from(&mut self, start: &'value str, recorder: &mut FindingRecorder) {
-        if recorder.is_full() || self.enter(start) != Some(Visit::Not) {
+        if recorder.is_full() || self.enter(start) != Some(VisitState::Not) {
             return;
         }
         let mut stops: Vec<Stop<'value>> = vec![(start, 0)];
@@ -72,9 +72,9 @@ impl<'value> Graph<'value> {
                 continue;
             };
             match self.enter(reference) {
-                Some(Visit::Not) => stops.push((reference, 0)),
-                Some(Visit::InProgress) => self.report(&stops, reference, recorder),
-                Some(Visit::Done) | None => {}
+                Some(VisitState::Not) => stops.push((reference, 0)),
+                Some(VisitState::InProgress) => self.report(&stops, reference, recorder),
+                Some(VisitState::Done) | None => {}
             }
         }
     }
@@ -84,18 +84,18 @@ impl<'value> Graph<'value> {
     }
 
     /// Returns the node's previous state, and marks a new node as in progress.
-    fn enter(&mut self, name: &str) -> Option<Visit> {
+    fn enter(&mut self, name: &str) -> Option<VisitState> {
         let node = self.nodes.get_mut(name)?;
         let before = node.visit;
-        if before == Visit::Not {
-            node.visit = Visit::InProgress;
+        if before == VisitState::Not {
+            node.visit = VisitState::InProgress;
         }
         Some(before)
     }
 
     fn leave(&mut self, name: &str) {
         if let Some(node) = self.nodes.get_mut(name) {
-            node.visit = Visit::Done;
+            node.visit = VisitState::Done;
         }
     }
 

@@ -150,13 +150,13 @@ fn check_options<'value>(
     walk.into_references()
 }
 
-type Visit<'visit, 'value> = &'visit mut dyn FnMut(&'value Value, &Path<'_>);
+type ValueVisitor<'visit, 'value> = &'visit mut dyn FnMut(&'value Value, &Path<'_>);
 
 /// Visits the values that must be resources and must come before this one.
 fn each_dependency<'value>(
     options: &'value ResourceOptions,
     path: &Path<'_>,
-    visit: Visit<'_, 'value>,
+    visit: ValueVisitor<'_, 'value>,
 ) {
     let depends_on = path.key("dependsOn");
     for (index, value) in options.depends_on.iter().enumerate() {
@@ -174,7 +174,11 @@ fn each_dependency<'value>(
 }
 
 /// The other values that have to be resources.
-fn each_other<'value>(options: &'value ResourceOptions, path: &Path<'_>, visit: Visit<'_, 'value>) {
+fn each_other<'value>(
+    options: &'value ResourceOptions,
+    path: &Path<'_>,
+    visit: ValueVisitor<'_, 'value>,
+) {
     if let Some(value) = &options.deleted_with {
         visit(value, &path.key("deletedWith"));
     }

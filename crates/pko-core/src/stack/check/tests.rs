@@ -401,7 +401,7 @@ fn check_messages_hide_secret_values() {
 }
 
 #[test]
-fn a_list_or_map_that_is_too_long_is_refused() {
+fn long_list_or_map_is_rejected() {
     let list = |entries: usize| vec![json!({ "name": "A", "value": "1" }); entries];
     let map = |entries: usize| -> Value {
         let fields = (0..entries).map(|number| (format!("key{number}"), json!("v")));

@@ -65,7 +65,7 @@ impl Generator {
     }
 
     pub(super) fn object(&self, number: u64) -> String {
-        let mut text = Text::new(number);
+        let mut text = GeneratedText::new(number);
         let (kind, version) = (&self.kind, &self.api_version);
         text.push(&format!(
             r#"{{"apiVersion":"{version}","kind":"{kind}","metadata":{{"name":"x-{number}","namespace":"shop","uid":"u-{number}","resourceVersion":"7","generation":2,"creationTimestamp":"2026-01-01T00:00:00Z""#
@@ -99,7 +99,7 @@ impl Generator {
     }
 
     fn status(&self, number: u64) -> String {
-        let mut text = Text::new(number.wrapping_mul(31));
+        let mut text = GeneratedText::new(number.wrapping_mul(31));
         if text.one_in(2) {
             return String::new();
         }
@@ -109,12 +109,12 @@ impl Generator {
 }
 
 /// A text that grows by chance.
-struct Text {
+struct GeneratedText {
     dice: u64,
     written: String,
 }
 
-impl Text {
+impl GeneratedText {
     fn new(seed: u64) -> Self {
         Self {
             dice: seed,

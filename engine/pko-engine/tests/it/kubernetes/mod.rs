@@ -2,8 +2,8 @@
 //! the status of pods.
 
 mod conflicts;
-mod crowds;
 mod definitions;
+mod many_objects;
 mod objects;
 mod previews;
 mod programs;
