@@ -148,7 +148,8 @@ async fn kill(agent: u32, socket: &str) {
 
 #[tokio::test]
 async fn agent_accepts_the_manager_after_restart_and_upgrade() {
-    let mut system = System::start(&[]).await;
+    // Another key also gives Programs other addresses, and so the Stack another workspace.
+    let mut system = System::start(&["--program-fs-sealed=false"]).await;
     let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;

@@ -320,7 +320,7 @@ async fn unavailable_api_server_denies_without_caching() {
     let agent = serve(&place, namespace.name(), kubeconfig, &KUBE).await;
     // It takes calls, and does not answer.
     signal_api_server(&cluster, Signal::STOP);
-    let message = "the API server did not answer a TokenReview in 10 seconds";
+    let message = "the API server did not respond to a TokenReview in 10 seconds";
     let refused = assert_rejected(&agent, Some(&first), Code::Unauthenticated, message);
     tokio::time::timeout(Duration::from_mins(1), refused)
         .await
