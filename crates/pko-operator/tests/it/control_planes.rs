@@ -89,14 +89,17 @@ where
     let client = plane.client().unwrap();
     let everywhere = Api::<K>::all(client.clone());
     eventually("the objects of earlier tests to be gone", async || {
-        let left = everywhere.list(&ListParams::default()).await.unwrap();
+        // Metadata, because some tests leave objects that kube can't decode.
+        let left = everywhere.list_metadata(&ListParams::default()).await;
+        let left = left.unwrap();
         for object in &left {
             let namespace = object.namespace().unwrap_or_default();
             let objects = Api::<K>::namespaced(client.clone(), &namespace);
             let none = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
             // One that is gone already needs neither
             let name = object.name_any();
-            let _ = objects.patch(&name, &PatchParams::default(), &none).await;
+            let parameters = PatchParams::default();
+            let _ = objects.patch_metadata(&name, &parameters, &none).await;
             let _ = objects.delete(&name, &DeleteParams::default()).await;
         }
         match left.items.len() {
