@@ -149,7 +149,7 @@ async fn kill(agent: u32, socket: &str) {
 #[tokio::test]
 async fn agent_accepts_the_manager_after_restart_and_upgrade() {
     // Another key also gives Programs other addresses, and so the Stack another workspace.
-    let mut system = System::start(&["--program-fs-sealed=false"]).await;
+    let mut system = System::start(&[("PKO_PROGRAM_FS_SEALED", "false")]).await;
     let namespace = system.namespace().await;
     let trail = Trail::of(&namespace, "demo");
     create_stack(&system, &namespace).await;
