@@ -203,6 +203,10 @@ fn words<'object>(
         words.push((uid.clone(), "(uid)"));
         // Names of revisions have the beginning of the Program's.
         words.extend(uid.get(..8).map(|start| (start.to_owned(), "(uid)")));
+        // The address of a Program is signed for its uid.
+        let url = object.data.pointer("/status/artifact/url");
+        let signature = url.and_then(|url| url.as_str()?.rsplit_once(&format!("{uid}.")));
+        words.extend(signature.map(|(_, signature)| (signature.to_owned(), "(signature)")));
         let is_update = object
             .types
             .as_ref()
