@@ -69,7 +69,6 @@ const OTHERWISE: [(&str, &str); 5] = [
 fn replay() -> TranscriptReplay {
     TranscriptReplay::new(ENGINE)
         .ignore_text(OWN_TEXT.map(|(name, _)| name))
-        .mask_lines(["Duration: "])
         .skip(OTHERWISE.map(|(name, _)| name))
 }
 
