@@ -57,7 +57,7 @@ fn quickstart_with_cli_uses_pulumi_cli() {
 
 #[test]
 fn quickstart_runs_unprivileged() {
-    // Only root can become somebody else.
+    // Only root can become another user.
     if !Command::new("id")
         .arg("-u")
         .output()

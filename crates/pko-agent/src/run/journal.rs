@@ -57,7 +57,7 @@ impl Journal {
         fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(failed)?;
         sync_folder(folder).map_err(failed)?;
         if let Some(Err(error)) = folder.parent().map(sync_folder) {
-            // It belongs to somebody else, and may not be readable.
+            // It belongs to another user, and may not be readable.
             tracing::debug!(%error, "Failed to sync the folder of the agent's data");
         }
         let path = folder.join("lock");

@@ -344,7 +344,7 @@ fn queued_run_is_not_overtaken_forever() {
     }
 }
 
-/// What somebody may do to a queue.
+/// An operation on a queue.
 #[derive(Clone, Debug)]
 enum Move {
     Ask(RunRequest),

@@ -65,7 +65,7 @@ impl FaultStage {
         patched.unwrap();
     }
 
-    /// Waits, while the watches have to begin anew now and then, as every API server makes them:
+    /// Waits, while the watches restart now and then, as every API server makes them:
     /// what one of them has missed is in the list.
     async fn listed_now_and_then(&self, waiting: impl Future<Output = ()>) {
         let mut waiting = std::pin::pin!(waiting);

@@ -49,7 +49,7 @@ async fn revision(trail: &Trail) -> String {
 }
 
 /// A kind that is not installed, an object that is not there, one without an artifact, one with,
-/// and with another: each is told, and each leads to the next.
+/// and with another: each is reported, and each leads to the next.
 #[tokio::test]
 async fn flux_source_kind_is_found_once_installed() {
     let system = System::start_watching(Watched::Cluster, &[]).await;

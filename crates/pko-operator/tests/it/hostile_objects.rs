@@ -70,7 +70,7 @@ async fn healthz(address: &str) -> std::io::Result<String> {
     Ok(response)
 }
 
-/// Probes until told to stop. Returns how many probes were answered.
+/// Probes until stopped. Returns how many probes were answered.
 async fn probe(address: String, stop: Arc<AtomicBool>) -> usize {
     let mut answered = 0;
     while !stop.load(Ordering::Acquire) {

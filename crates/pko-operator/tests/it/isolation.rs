@@ -157,7 +157,7 @@ async fn isolation_many_runs_do_not_delay_another_tenant() {
 /// What must stand in no log.
 const CANARY: &str = "canary-5f2c";
 
-/// Objects that the API server stores and nobody can read: each is too deep, or has a value of
+/// Objects that the API server stores and no client can read: each is too deep, or has a value of
 /// another form than its type has, and the canary beside it.
 async fn create_unreadable(namespace: &TestNamespace) {
     let deep = |levels: usize| {

@@ -89,7 +89,7 @@ async fn scenarios_1_95_and_103_no_orphans_and_no_labels_lost() {
 }
 
 /// 94 to 96: our finalizer is on the current Update from its beginning, and goes once its result is
-/// recorded, whoever put it there; another's stays. Upstream can't remove one that another field
+/// recorded, whichever client put it there; another's stays. Upstream can't remove one that another field
 /// manager owns.
 #[tokio::test]
 async fn scenarios_94_to_96_update_is_held_until_recorded() {

@@ -2,7 +2,7 @@
 //!
 //! The next run of the same stack in the same place finds it, because that run would otherwise
 //! create everything in it again. If the backend still has the state that the file follows, the
-//! file becomes the state. Otherwise somebody has to decide.
+//! file becomes the state. Otherwise a person has to decide.
 
 use std::{
     fs, io,

@@ -158,7 +158,7 @@ fn file_name(component: Component) -> String {
     }
 }
 
-/// Names the versions and the way of building, so that a change of either builds anew.
+/// Names the versions and the way of building, so that a change of either builds again.
 fn fingerprint(pinned_modules: PinnedModules) -> String {
     let linker_flags = pinned_modules.linker_flags().unwrap_or_default();
     short_digest([

@@ -9,7 +9,7 @@ fn image() -> Image {
         reference: "docker.io/local/hello:v1".to_owned(),
         architecture: "arm64",
         config: json!({"User": "65532:65532", "Cmd": ["/hello"]}),
-        // Not in order: an image's are, whoever lists them.
+        // Not in order: those of an image are sorted.
         is_plain: false,
         entries: vec![
             ImageEntry::link("bin/hi", "hello"),

@@ -93,7 +93,7 @@ impl ReceiveShare {
     pub(super) async fn acquire(self, bytes: usize) -> Result<MessagePermit, Status> {
         let bytes = u32::try_from(bytes.min(NAMESPACE_BYTES)).unwrap_or(u32::MAX);
         let acquire = async {
-            // The share first, so that nobody waits for it with a part of the total.
+            // The share first, so that no message waits for it while it holds a part of the total.
             let namespace = Arc::clone(&self.namespace.bytes);
             let namespace = namespace.acquire_many_owned(bytes).await.ok()?;
             let total = Arc::clone(&self.total).acquire_many_owned(bytes);

@@ -1,4 +1,4 @@
-//! What a Stack says of its source, and what a workspace is told of it. The numbers are those of
+//! The source of a Stack, and the source of its workspace. The numbers are those of
 //! upstream's own tests.
 
 mod flux;

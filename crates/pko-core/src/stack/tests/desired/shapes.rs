@@ -102,7 +102,7 @@ fn pod_template_has_stored_shape() {
     );
 }
 
-/// A Stack of upstream's has the shape already; one that is applied anew from git has not. Both
+/// A Stack of upstream's has the shape already; one that is applied again from git does not. Both
 /// want the same Workspace.
 #[test]
 fn stored_template_gives_same_workspace() {

@@ -14,7 +14,7 @@ fn failed(message: &str) -> Value {
 #[test]
 fn scenarios_10_and_11_an_update_that_has_not_ended() {
     play([
-        // Upstream waits for ever for an Update that nobody will ever see again, and so does its
+        // Upstream waits forever for an Update that is gone, and so does its
         // Stack. Here it is forgotten, and the Stack goes on: what is needed still is made again,
         // under the same name.
         (

@@ -291,7 +291,7 @@ fn scenarios_97_to_99_a_workspace_that_stalls() {
     let conditions = &outcome.status().unwrap().conditions;
     assert!(!is_true(conditions, Ready), "97");
     assert_eq!(find(conditions, Reconciling), None, "97");
-    // Upstream's tests have a stall of nobody knows which spec, and upstream believes it. It may be
+    // Upstream's tests have a stall for an unknown spec, and upstream believes it. It may be
     // the one that the user has just mended, so we wait for one of this spec.
     let stale = stalled("InstallationFailed")
         .workspace(json!({ "status": { "observedGeneration": null } }))
