@@ -5,12 +5,10 @@
 use k8s_openapi::Resource as _;
 use serde_json::{Value, json};
 
-use crate::Stack;
+use crate::{Stack, policy_objects};
 
 /// The name of the policy and of its binding.
 pub const NAME: &str = "pulumi-kubernetes-operator-stacks";
-
-const API: &str = "admissionregistration.k8s.io/v1";
 
 /// A CEL expression that later expressions refer to.
 struct Variable {
@@ -149,9 +147,9 @@ pub fn policy() -> Value {
         .iter()
         .map(|check| json!({ "expression": check.holds, "messageExpression": check.warning }));
     json!({
-        "apiVersion": API,
+        "apiVersion": policy_objects::API,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(),
+        "metadata": policy_objects::metadata(NAME),
         "spec": {
             "failurePolicy": "Ignore",
             "matchConstraints": { "resourceRules": [{
@@ -171,16 +169,7 @@ pub fn policy() -> Value {
 /// Binds the policy to the whole cluster, with warnings only.
 #[must_use]
 pub fn binding() -> Value {
-    json!({
-        "apiVersion": API,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(),
-        "spec": { "policyName": NAME, "validationActions": ["Warn", "Audit"] },
-    })
-}
-
-fn metadata() -> Value {
-    json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "pulumi-kubernetes-operator" } })
+    policy_objects::binding(NAME, &["Warn", "Audit"])
 }
 
 #[cfg(test)]

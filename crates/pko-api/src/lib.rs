@@ -15,6 +15,7 @@ mod duration;
 pub mod manager_policy;
 pub mod names;
 mod object;
+mod policy_objects;
 #[cfg(test)]
 mod properties;
 pub mod pulumi;

@@ -8,12 +8,11 @@
 
 use serde_json::{Value, json};
 
-use crate::names::labels;
+use crate::{names::labels, policy_objects};
 
 /// The name of the policy and of its binding.
 pub const NAME: &str = "pulumi-kubernetes-operator-manager";
 
-const API: &str = "admissionregistration.k8s.io/v1";
 /// The manager's account in `install.yaml`.
 pub const ACCOUNT: &str = "system:serviceaccount:pulumi-kubernetes-operator:controller-manager";
 const IN_OWN_NAMESPACE: &str =
@@ -41,9 +40,9 @@ pub fn policy() -> Value {
          o.?metadata.?labels[?'{key}'].orValue('') == '{value}')"
     );
     json!({
-        "apiVersion": API,
+        "apiVersion": policy_objects::API,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(),
+        "metadata": policy_objects::metadata(NAME),
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": { "resourceRules": [
@@ -79,14 +78,5 @@ pub fn policy() -> Value {
 /// Binds the policy to the whole cluster.
 #[must_use]
 pub fn binding() -> Value {
-    json!({
-        "apiVersion": API,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(),
-        "spec": { "policyName": NAME, "validationActions": ["Deny"] },
-    })
-}
-
-fn metadata() -> Value {
-    json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "pulumi-kubernetes-operator" } })
+    policy_objects::binding(NAME, &["Deny"])
 }

@@ -7,10 +7,11 @@
 
 use serde_json::{Value, json};
 
+use crate::policy_objects;
+
 /// The name of the policy and of its binding.
 pub const NAME: &str = "pulumi-kubernetes-operator-requesters";
 
-const API: &str = "admissionregistration.k8s.io/v1";
 /// The manager creates Workspaces only for Stacks that were checked.
 const IS_NOT_MANAGER: &str = "request.userInfo.username != \
      'system:serviceaccount:pulumi-kubernetes-operator:controller-manager'";
@@ -51,9 +52,9 @@ pub fn policy() -> Value {
         })
     };
     json!({
-        "apiVersion": API,
+        "apiVersion": policy_objects::API,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(),
+        "metadata": policy_objects::metadata(NAME),
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": { "resourceRules": [
@@ -91,14 +92,5 @@ pub fn policy() -> Value {
 /// Binds the policy to the whole cluster.
 #[must_use]
 pub fn binding() -> Value {
-    json!({
-        "apiVersion": API,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(),
-        "spec": { "policyName": NAME, "validationActions": ["Deny"] },
-    })
-}
-
-fn metadata() -> Value {
-    json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "pulumi-kubernetes-operator" } })
+    policy_objects::binding(NAME, &["Deny"])
 }

@@ -89,7 +89,7 @@ fn deleted_run_that_its_agent_does_not_end_is_given_up() {
     assert_eq!(
         given_up.request_names().last(),
         Some(&"cancel"),
-        "it is told to end"
+        "the agent is asked to end it"
     );
     let status = given_up.status().unwrap();
     assert!(state(status).contains("Complete=True/Failed canceled: the Update was deleted; "));
